@@ -16,9 +16,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/config"
-	"github.com/dragoman-mcp/dragoman/internal/everything"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/config"
 	"github.com/dragoman-mcp/dragoman/internal/wire/httpserver"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
@@ -33,7 +33,7 @@ func init() {
 	if name == "" {
 		return
 	}
-	server := everything.New(&everything.Options{Revisions: slices.DeleteFunc(protocol.Revisions(), func(r protocol.Revision) bool {
+	server := builtin.New(&builtin.Options{Revisions: slices.DeleteFunc(protocol.Revisions(), func(r protocol.Revision) bool {
 		return r.Era().String() != name
 	})})
 	if err := stdio.Serve(context.Background(), server, nil); err != nil {

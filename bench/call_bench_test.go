@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
 	"github.com/dragoman-mcp/dragoman/internal/util/jsonschema"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/toolhttp"
@@ -25,7 +25,7 @@ import (
 // without looking, which is what the transport alone costs.
 func BenchmarkCallPost(b *testing.B) {
 	for name, server := range map[string]*toolhttp.Server{
-		"echo":      {Requests: everything.New(nil).Requests(), Check: new(jsonschema.Checker).Check},
+		"echo":      {Requests: builtin.New(nil).Requests(), Check: new(jsonschema.Checker).Check},
 		"transport": {Requests: answers(128)},
 	} {
 		ours := httptest.NewServer(server)

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
 )
@@ -67,7 +67,7 @@ var bareResults = map[protocol.Era]string{
 // handler that does nothing but read and write the same bytes, both behind
 // net/http, in turns. What is reported is the median turn.
 func BenchmarkHTTP(b *testing.B) {
-	e := everything.New(nil)
+	e := builtin.New(nil)
 	ours := httptest.NewServer(&streamable.Server{Sessions: e, Requests: e.Requests()})
 	defer ours.Close()
 	for _, era := range []protocol.Era{protocol.Legacy, protocol.Modern} {

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
 	"github.com/dragoman-mcp/dragoman/internal/memnet"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
@@ -28,7 +28,7 @@ const idleSessions = 10_000
 func BenchmarkSessions(b *testing.B) {
 	bareServer := func() (http.Handler, func()) { return http.HandlerFunc(holdHandler), func() {} }
 	ourServer := func() (http.Handler, func()) {
-		e := everything.New(nil)
+		e := builtin.New(nil)
 		s := &streamable.Server{Sessions: e, Requests: e.Requests(), KeepAlive: time.Hour}
 		return s, func() { _ = s.Shutdown(b.Context()) }
 	}

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
 )
@@ -65,7 +65,7 @@ type stallSite struct {
 func newSite(b *testing.B) *stallSite {
 	b.Helper()
 	s := &stallSite{clients: make(chan dragoman.Conn, 16)}
-	e := everything.New(nil)
+	e := builtin.New(nil)
 	// Nobody is cut while the benchmark runs.
 	server := &streamable.Server{Requests: e.Requests(), WriteTimeout: time.Hour}
 	server.Sessions = dragoman.AcceptFunc(func(ctx context.Context, client dragoman.Conn) (dragoman.Peer, error) {

@@ -18,7 +18,7 @@ import (
 
 	"github.com/coder/websocket"
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/ws"
 )
@@ -38,7 +38,7 @@ func BenchmarkSocket(b *testing.B) {
 	defer bare.Close()
 	for _, size := range []int{128, 4 << 10} {
 		for _, flying := range []int{1, 16} {
-			for name, peer := range map[string]dragoman.Acceptor{"echo": everything.New(nil), "transport": answering(size)} {
+			for name, peer := range map[string]dragoman.Acceptor{"echo": builtin.New(nil), "transport": answering(size)} {
 				b.Run(fmt.Sprintf("%s/bytes=%d/flying=%d", name, size, flying), func(b *testing.B) {
 					ours := httptest.NewServer(&ws.Server{Acceptor: peer, PingInterval: -1})
 					defer ours.Close()
@@ -168,7 +168,7 @@ func (e *echoes) rounds(n int) time.Duration {
 func BenchmarkIdleSockets(b *testing.B) {
 	bareServer := func() (http.Handler, func()) { return http.HandlerFunc(bareSocket), func() {} }
 	ourServer := func() (http.Handler, func()) {
-		s := &ws.Server{Acceptor: everything.New(nil), PingInterval: -1}
+		s := &ws.Server{Acceptor: builtin.New(nil), PingInterval: -1}
 		return s, func() { _ = s.Shutdown(b.Context()) }
 	}
 	idleCost(b, idleSockets, openSocket, bareServer) // what the runtime keeps is paid for by nobody

@@ -8,12 +8,12 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/client"
-	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
 )
 
 func ExampleConnect() {
-	builtIn := everything.New(nil)
+	builtIn := builtin.New(nil)
 	web := httptest.NewServer(&streamable.Server{Sessions: builtIn, Requests: builtIn.Requests()})
 	defer web.Close()
 
@@ -44,7 +44,7 @@ func ExampleConnect() {
 }
 
 func ExampleCall() {
-	builtIn := everything.New(nil)
+	builtIn := builtin.New(nil)
 	web := httptest.NewServer(&streamable.Server{Sessions: builtIn, Requests: builtIn.Requests()})
 	defer web.Close()
 
@@ -57,7 +57,7 @@ func ExampleCall() {
 
 // A client of a server in this process, which is of the modern era.
 func ExampleNew() {
-	server := everything.New(nil)
+	server := builtin.New(nil)
 	defer server.Close()
 	c := client.New(server.Requests(), nil)
 	defer c.Close()

@@ -17,7 +17,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/client"
-	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
 	"github.com/dragoman-mcp/dragoman/internal/peertest"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
@@ -189,7 +189,7 @@ func TestAServerThatGoesAwayAndComesBackIsUsedAgain(t *testing.T) {
 // "odd" in its own way.
 func subverted(t *testing.T, rev protocol.Revision, odd func(w http.ResponseWriter, r *http.Request, id string)) *client.Client {
 	t.Helper()
-	server := everything.New(&everything.Options{Revisions: []protocol.Revision{rev}})
+	server := builtin.New(&builtin.Options{Revisions: []protocol.Revision{rev}})
 	h := &streamable.Server{Sessions: server, Requests: server.Requests()}
 	t.Cleanup(func() { _ = h.Shutdown(context.Background()) })
 	web := rewriting(t, h, func(w http.ResponseWriter, r *http.Request, body string) bool {
@@ -307,7 +307,7 @@ func TestD06_AStreamThatEndsWithoutTheAnswerFailsItsCallAlone(t *testing.T) {
 func TestD15_ASessionIsEndedByClose(t *testing.T) {
 	peertest.NoLeak(t)
 	var deleted atomic.Int32
-	server := everything.New(&everything.Options{Revisions: []protocol.Revision{protocol.V20251125}})
+	server := builtin.New(&builtin.Options{Revisions: []protocol.Revision{protocol.V20251125}})
 	h := &streamable.Server{Sessions: server, Requests: server.Requests()}
 	t.Cleanup(func() { _ = h.Shutdown(context.Background()) })
 	web := rewriting(t, h, func(_ http.ResponseWriter, r *http.Request, _ string) bool {
@@ -332,7 +332,7 @@ func TestD15_ASessionIsEndedByClose(t *testing.T) {
 func TestARevisionThatIsWantedIsSpokenOrRefused(t *testing.T) {
 	peertest.NoLeak(t)
 	both := func() *client.Server {
-		return &client.Server{Name: "both", Dialer: dragoman.Local(everything.New(&everything.Options{
+		return &client.Server{Name: "both", Dialer: dragoman.Local(builtin.New(&builtin.Options{
 			Revisions: []protocol.Revision{protocol.V20250326, protocol.V20251125, protocol.V20260728},
 		}))}
 	}
@@ -374,7 +374,7 @@ func TestAServerThatSaysNothingIsGivenUp(t *testing.T) {
 }
 
 func TestAServerIsNamedOnceAndInFull(t *testing.T) {
-	dialer := dragoman.Local(everything.New(nil))
+	dialer := dragoman.Local(builtin.New(nil))
 	for _, test := range []struct {
 		server client.Server
 		want   string

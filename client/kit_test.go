@@ -16,7 +16,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/client"
-	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
 	"github.com/dragoman-mcp/dragoman/internal/peertest"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 		if kind == "modern" {
 			rev = protocol.Latest
 		}
-		_ = stdio.Serve(context.Background(), everything.New(&everything.Options{Revisions: []protocol.Revision{rev}}), nil)
+		_ = stdio.Serve(context.Background(), builtin.New(&builtin.Options{Revisions: []protocol.Revision{rev}}), nil)
 	default:
 		misbehave(kind)
 	}
@@ -101,14 +101,14 @@ var revisions = []protocol.Revision{protocol.V20251125, protocol.V20260728}
 // process, over HTTP, and as a child.
 func inEachEra(t *testing.T, test func(t *testing.T, server *client.Server, era protocol.Era)) {
 	for _, rev := range revisions {
-		options := &everything.Options{Revisions: []protocol.Revision{rev}, PageSize: 3, Numbered: 7}
+		options := &builtin.Options{Revisions: []protocol.Revision{rev}, PageSize: 3, Numbered: 7}
 		t.Run(rev.Era().String()+" in memory", func(t *testing.T) {
 			peertest.NoLeak(t)
-			test(t, &client.Server{Name: "memory", Dialer: dragoman.Local(everything.New(options))}, rev.Era())
+			test(t, &client.Server{Name: "memory", Dialer: dragoman.Local(builtin.New(options))}, rev.Era())
 		})
 		t.Run(rev.Era().String()+" over HTTP", func(t *testing.T) {
 			peertest.NoLeak(t)
-			test(t, &client.Server{URL: serve(t, everything.New(options))}, rev.Era())
+			test(t, &client.Server{URL: serve(t, builtin.New(options))}, rev.Era())
 		})
 		t.Run(rev.Era().String()+" as a process", func(t *testing.T) {
 			peertest.NoLeak(t)
@@ -160,13 +160,13 @@ func within(t *testing.T) context.Context {
 // A spy is the built-in server; it tells why calls of its tool wait ended, and
 // that they began.
 type spy struct {
-	*everything.Server
+	*builtin.Server
 	began chan struct{}
 	ended chan error
 }
 
 func newSpy(rev protocol.Revision) *spy {
-	return &spy{everything.New(&everything.Options{Revisions: []protocol.Revision{rev}}), make(chan struct{}, 100), make(chan error, 100)}
+	return &spy{builtin.New(&builtin.Options{Revisions: []protocol.Revision{rev}}), make(chan struct{}, 100), make(chan error, 100)}
 }
 
 func (s *spy) Accept(ctx context.Context, client dragoman.Conn) (dragoman.Peer, error) {

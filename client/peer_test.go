@@ -9,7 +9,7 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/client"
 	"github.com/dragoman-mcp/dragoman/era"
-	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
 	"github.com/dragoman-mcp/dragoman/internal/peertest"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
@@ -19,12 +19,12 @@ import (
 func overPeers(t *testing.T, test func(t *testing.T, peer dragoman.Peer)) {
 	t.Run("a server", func(t *testing.T) {
 		peertest.NoLeak(t)
-		test(t, everything.New(&everything.Options{PageSize: 3, Numbered: 7}).Requests())
+		test(t, builtin.New(&builtin.Options{PageSize: 3, Numbered: 7}).Requests())
 	})
 	for _, rev := range revisions {
 		t.Run(rev.Era().String()+" behind era", func(t *testing.T) {
 			peertest.NoLeak(t)
-			s := &era.Server{Dialer: dragoman.Local(everything.New(&everything.Options{Revisions: []protocol.Revision{rev}, PageSize: 3, Numbered: 7}))}
+			s := &era.Server{Dialer: dragoman.Local(builtin.New(&builtin.Options{Revisions: []protocol.Revision{rev}, PageSize: 3, Numbered: 7}))}
 			t.Cleanup(func() { _ = s.Close() })
 			test(t, s.Requests())
 		})

@@ -11,7 +11,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/client"
-	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -21,7 +21,7 @@ func inBubble(t *testing.T, test func(t *testing.T, server *client.Server)) {
 	for _, rev := range revisions {
 		t.Run(rev.Era().String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				test(t, &client.Server{Name: "memory", Dialer: dragoman.Local(everything.New(&everything.Options{Revisions: []protocol.Revision{rev}}))})
+				test(t, &client.Server{Name: "memory", Dialer: dragoman.Local(builtin.New(&builtin.Options{Revisions: []protocol.Revision{rev}}))})
 			})
 		})
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 	library "github.com/dragoman-mcp/dragoman/client"
 	"github.com/dragoman-mcp/dragoman/era"
-	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
@@ -64,7 +64,7 @@ func callGreet(url string, e protocol.Era) {
 
 // A server of the legacy era, for clients of both.
 func ExampleServer() {
-	old := everything.New(&everything.Options{Revisions: []protocol.Revision{protocol.LatestLegacy}})
+	old := builtin.New(&builtin.Options{Revisions: []protocol.Revision{protocol.LatestLegacy}})
 	defer old.Close()
 	server := &era.Server{Dialer: dragoman.Local(old)} // or &stdio.Command{…}, &streamable.Client{…}
 	defer server.Close()
@@ -85,7 +85,7 @@ func ExampleServer() {
 
 // A peer of the modern era, for clients of both.
 func ExampleNewFront() {
-	only := everything.New(&everything.Options{Revisions: []protocol.Revision{protocol.Latest}})
+	only := builtin.New(&builtin.Options{Revisions: []protocol.Revision{protocol.Latest}})
 	defer only.Close()
 	front := era.NewFront(only.Requests(), nil)
 	defer front.Close()

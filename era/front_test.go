@@ -9,14 +9,14 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/era"
-	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
 	"github.com/dragoman-mcp/dragoman/internal/peertest"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
 func TestFrontServesClientsOfEveryRevision(t *testing.T) {
 	peertest.NoLeak(t)
-	server := everything.New(&everything.Options{Revisions: []protocol.Revision{protocol.Latest}})
+	server := builtin.New(&builtin.Options{Revisions: []protocol.Revision{protocol.Latest}})
 	defer server.Close()
 	f := era.NewFront(server.Requests(), nil)
 	defer f.Close()
@@ -39,7 +39,7 @@ func TestFrontServesClientsOfEveryRevision(t *testing.T) {
 
 func TestFrontTellsOfSessionsThatHaveEnded(t *testing.T) {
 	peertest.NoLeak(t)
-	server := everything.New(&everything.Options{Revisions: []protocol.Revision{protocol.Latest}})
+	server := builtin.New(&builtin.Options{Revisions: []protocol.Revision{protocol.Latest}})
 	defer server.Close()
 	ended := make(chan string, 10)
 	f := era.NewFront(server.Requests(), &era.FrontOptions{Ended: func(ctx context.Context) { ended <- dragoman.CallerOf(ctx).Session }})
@@ -60,7 +60,7 @@ func TestFrontThatIsClosedCutsCalls(t *testing.T) {
 	for _, r := range []protocol.Revision{protocol.LatestLegacy, protocol.Latest} {
 		t.Run(r.String(), func(t *testing.T) {
 			peertest.NoLeak(t)
-			server := everything.New(&everything.Options{Revisions: []protocol.Revision{protocol.Latest}})
+			server := builtin.New(&builtin.Options{Revisions: []protocol.Revision{protocol.Latest}})
 			defer server.Close()
 			var calls atomic.Int32
 			f := era.NewFront(dragoman.Funcs{OnCall: func(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -28,7 +28,7 @@ type upstream struct {
 
 // serving is an upstream that is the built-in server in some revisions.
 func serving(revisions ...protocol.Revision) *upstream {
-	return &upstream{acceptor: everything.New(&everything.Options{Revisions: revisions})}
+	return &upstream{acceptor: builtin.New(&builtin.Options{Revisions: revisions})}
 }
 
 // Dial implements dragoman.Dialer.

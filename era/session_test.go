@@ -12,7 +12,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/era"
-	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
 )
@@ -31,7 +31,7 @@ type forgetfulServer struct {
 
 func newForgetfulServer(t *testing.T) *forgetfulServer {
 	s := &forgetfulServer{known: make(map[string]bool), took: make(map[string]int)}
-	s.http.Sessions = everything.New(&everything.Options{Revisions: []protocol.Revision{protocol.LatestLegacy}})
+	s.http.Sessions = builtin.New(&builtin.Options{Revisions: []protocol.Revision{protocol.LatestLegacy}})
 	s.Server = httptest.NewServer(s)
 	t.Cleanup(func() {
 		s.CloseClientConnections()

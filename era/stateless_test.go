@@ -11,7 +11,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/era"
-	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
 )
@@ -28,7 +28,7 @@ type bothEras struct {
 }
 
 func newBothEras(t *testing.T, sessions bool) *bothEras {
-	built := everything.New(nil)
+	built := builtin.New(nil)
 	s := &bothEras{sessions: sessions, calls: make(map[protocol.Era]int)}
 	s.http.Sessions, s.http.Requests = built, built.Requests()
 	s.Server = httptest.NewServer(s)

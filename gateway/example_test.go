@@ -9,7 +9,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/client"
 	"github.com/dragoman-mcp/dragoman/gateway"
-	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
 )
 
@@ -57,7 +57,7 @@ func ExampleNew() {
 
 // exampleFile writes a configuration with one server.
 func exampleFile() (file string, remove func()) {
-	demo := everything.New(nil)
+	demo := builtin.New(nil)
 	web := httptest.NewServer(&streamable.Server{Sessions: demo, Requests: demo.Requests()})
 	dir, err := os.MkdirTemp("", "gateway-example")
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/client"
 	"github.com/dragoman-mcp/dragoman/gateway"
-	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
 	"github.com/dragoman-mcp/dragoman/internal/peertest"
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
 )
@@ -32,7 +32,7 @@ func write(t *testing.T, file, text string) string {
 // upstream serves the built-in server, and returns its URL.
 func upstream(t *testing.T) string {
 	t.Helper()
-	server := everything.New(nil)
+	server := builtin.New(nil)
 	door := &streamable.Server{Sessions: server, Requests: server.Requests()}
 	web := httptest.NewServer(door)
 	t.Cleanup(func() {

@@ -27,7 +27,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/authtest"
-	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
 )
@@ -49,7 +49,7 @@ func startGuarded(t *testing.T) *guardedGateway {
 	t.Helper()
 	g := &guardedGateway{t: t, token: rand.Text()}
 	g.provider = authtest.New(t, &authtest.Options{Identity: true})
-	server := everything.New(nil)
+	server := builtin.New(nil)
 	requests := server.Requests()
 	door := &streamable.Server{Requests: dragoman.Funcs{OnCall: func(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 		if req.Method() == protocol.MethodCallTool {

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/chromedp/chromedp"
-	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
 	"github.com/dragoman-mcp/dragoman/transport/sse"
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
 	"github.com/dragoman-mcp/dragoman/transport/toolhttp"
@@ -81,7 +81,7 @@ type testServer struct {
 // newTestServer serves the built-in server on all transports that browsers have.
 func newTestServer(t *testing.T, origins ...string) *testServer {
 	t.Helper()
-	server := everything.New(nil)
+	server := builtin.New(nil)
 	mcp := &streamable.Server{Sessions: server, Requests: server.Requests(), Origins: origins}
 	old := &sse.Server{Acceptor: server, Origins: origins}
 	sockets := &ws.Server{Acceptor: server, Requests: server.Requests(), Origins: origins}

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
 	"github.com/mark3labs/mcp-go/client/transport"
@@ -22,7 +22,7 @@ func serveHTTP(t *testing.T, revisions ...protocol.Revision) string {
 	if len(revisions) == 0 {
 		revisions = protocol.Revisions()
 	}
-	server := everything.New(&everything.Options{Revisions: revisions})
+	server := builtin.New(&builtin.Options{Revisions: revisions})
 	s := &streamable.Server{}
 	if slices.ContainsFunc(revisions, protocol.Revision.HasSessions) {
 		s.Sessions = server

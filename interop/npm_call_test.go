@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/toolhttp"
 )
@@ -26,7 +26,7 @@ func TestNpmPipA14_A20_FetchAndUrllibCallTools(t *testing.T) {
 		`["slow",200,"result: step 1 of 2","result: step 2 of 2","complete: Took 20 ms in 2 steps."]`,
 	}, "\n")
 	eachLanguage(t, "call", func(t *testing.T, program []string) {
-		s := &toolhttp.Server{Requests: everything.New(nil).Requests()}
+		s := &toolhttp.Server{Requests: builtin.New(nil).Requests()}
 		m := http.NewServeMux()
 		m.Handle("/call", http.StripPrefix("/call", s))
 		m.Handle("/call/", http.StripPrefix("/call", s))

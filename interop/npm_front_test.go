@@ -18,7 +18,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/client"
 	"github.com/dragoman-mcp/dragoman/internal/authtest"
-	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
 	"github.com/dragoman-mcp/dragoman/oauth"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
@@ -45,7 +45,7 @@ func startFrontOf(t *testing.T, settings, servers object) (gateway string, auth 
 		"grant_types": []string{"authorization_code", "refresh_token"},
 	}}
 	auth = startAuthServer(t, settings)
-	server := everything.New(nil)
+	server := builtin.New(nil)
 	door := &streamable.Server{Sessions: server, Requests: server.Requests()}
 	web := httptest.NewServer(door)
 	t.Cleanup(func() {

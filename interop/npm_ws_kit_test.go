@@ -15,14 +15,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
 	"github.com/dragoman-mcp/dragoman/transport/ws"
 )
 
 // serveWS serves our built-in server by WebSocket and returns its URL.
 func serveWS(t *testing.T, s *ws.Server) string {
 	t.Helper()
-	server := everything.New(nil)
+	server := builtin.New(nil)
 	s.Acceptor, s.Requests = server, server.Requests()
 	web := httptest.NewServer(s)
 	t.Cleanup(func() {

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/sse"
 	mcpgoclient "github.com/mark3labs/mcp-go/client"
@@ -33,7 +33,7 @@ func eachLegacy(t *testing.T, f func(t *testing.T, rev protocol.Revision)) {
 // event stream.
 func serveSSE(t *testing.T) string {
 	t.Helper()
-	s := &sse.Server{Acceptor: everything.New(nil)}
+	s := &sse.Server{Acceptor: builtin.New(nil)}
 	m := http.NewServeMux()
 	m.Handle("/some/prefix/sse", s.Stream())
 	m.Handle("/some/prefix/messages", s.Messages())

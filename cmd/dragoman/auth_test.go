@@ -17,7 +17,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
 	"github.com/dragoman-mcp/dragoman/internal/authtest"
-	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
 	"github.com/dragoman-mcp/dragoman/internal/peertest"
 	"github.com/dragoman-mcp/dragoman/oauth"
 	"github.com/dragoman-mcp/dragoman/protocol"
@@ -63,7 +63,7 @@ func windows(t *testing.T, dir string) []string {
 // protected is the built-in server, for those who sign in.
 func protected(t *testing.T, opts *authtest.Options) (server *authtest.Server, dir string) {
 	t.Helper()
-	inner := everything.New(nil)
+	inner := builtin.New(nil)
 	door := &streamable.Server{Sessions: inner, Requests: inner.Requests()}
 	t.Cleanup(func() {
 		_ = door.Close()

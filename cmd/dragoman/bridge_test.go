@@ -16,7 +16,7 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
-	"github.com/dragoman-mcp/dragoman/internal/manager"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/upstream"
 	"github.com/dragoman-mcp/dragoman/internal/peertest"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/sse"
@@ -299,7 +299,7 @@ func TestRunTellsHowItsServerIs(t *testing.T) {
 	if err := json.NewDecoder(resp.Body).Decode(&status); err != nil || len(status.Servers) != 1 {
 		t.Fatalf("the status is %+v, %v", status, err)
 	}
-	if s := status.Servers[0]; s.State != manager.Ready || s.Era != "modern" {
+	if s := status.Servers[0]; s.State != upstream.Ready || s.Era != "modern" {
 		t.Errorf("the server is %+v", s)
 	}
 	peertest.CheckEcho(t, &streamable.Client{URL: base + "/servers/" + status.Servers[0].Name + "/mcp"}, protocol.Modern)

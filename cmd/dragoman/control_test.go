@@ -12,7 +12,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
-	"github.com/dragoman-mcp/dragoman/internal/manager"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/upstream"
 )
 
 func TestGatewaysAreToldApartByTheirFiles(t *testing.T) {
@@ -80,7 +80,7 @@ func TestStatusIsPrintedAgainWhileItIsWatched(t *testing.T) {
 			t.Fatalf("%v, %s", err, line)
 		}
 		one, bad := s.Servers[0], s.Servers[1]
-		if s.PID != p.cmd.Process.Pid || s.Files[0] != f.path || len(one.Processes) == 0 || bad.State != manager.Stopped || !strings.Contains(bad.LastError, "did you mean") {
+		if s.PID != p.cmd.Process.Pid || s.Files[0] != f.path || len(one.Processes) == 0 || bad.State != upstream.Stopped || !strings.Contains(bad.LastError, "did you mean") {
 			t.Errorf("the status is %s", line)
 		}
 		if runtime.GOOS == "linux" && (s.Memory < 1<<20 || one.Memory < 1<<20) {

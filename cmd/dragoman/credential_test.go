@@ -21,7 +21,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
 	"github.com/dragoman-mcp/dragoman/internal/peertest"
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
 )
@@ -29,7 +29,7 @@ import (
 // guarded is the built-in server at a URL, for those who send that header.
 func guarded(t *testing.T, accept string) *httptest.Server {
 	t.Helper()
-	inner := everything.New(nil)
+	inner := builtin.New(nil)
 	door := &streamable.Server{Sessions: inner, Requests: inner.Requests()}
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if accept != "" && r.Header.Get("Authorization") != accept {

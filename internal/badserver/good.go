@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
 	"github.com/dragoman-mcp/dragoman/internal/target"
 	"github.com/dragoman-mcp/dragoman/transport/sse"
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
@@ -17,7 +17,7 @@ import (
 // the transport's name. It ends with the test.
 func Good(t *testing.T) map[string]*target.Spec {
 	t.Helper()
-	server := everything.New(&everything.Options{Version: "1"})
+	server := builtin.New(&builtin.Options{Version: "1"})
 	t.Cleanup(func() { _ = server.Close() })
 	old := &sse.Server{Acceptor: server, MessagesPath: "/messages"}
 	mux := http.NewServeMux()

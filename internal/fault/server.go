@@ -9,7 +9,7 @@ import (
 	"slices"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/sse"
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
@@ -41,7 +41,7 @@ type Options struct {
 
 // A Server is the built-in server with tools that misbehave.
 type Server struct {
-	base    *everything.Server
+	base    *builtin.Server
 	revs    []protocol.Revision
 	journal Journal
 	exit    func()
@@ -63,7 +63,7 @@ func New(opts *Options) *Server {
 	if o.Revisions == nil {
 		o.Revisions = protocol.Revisions()
 	}
-	base := everything.New(&everything.Options{Name: o.Name, Revisions: o.Revisions, Numbered: o.Numbered})
+	base := builtin.New(&builtin.Options{Name: o.Name, Revisions: o.Revisions, Numbered: o.Numbered})
 	return &Server{base: base, revs: o.Revisions, journal: o.Journal, exit: o.Exit}
 }
 

@@ -22,8 +22,8 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/access/auth"
 	"github.com/dragoman-mcp/dragoman/internal/access/rules"
-	"github.com/dragoman-mcp/dragoman/internal/config"
-	"github.com/dragoman-mcp/dragoman/internal/manager"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/config"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/upstream"
 	"github.com/dragoman-mcp/dragoman/internal/util/redact"
 	"github.com/dragoman-mcp/dragoman/internal/wire/httpserver"
 )
@@ -261,7 +261,7 @@ func (g *Gateway) passed(r *http.Request) string {
 }
 
 // passes returns the names of headers that some server has passed on.
-func passes(ups []*manager.Upstream) []string {
+func passes(ups []*upstream.Upstream) []string {
 	names := make(map[string]bool)
 	for _, up := range ups {
 		conf := up.Config()

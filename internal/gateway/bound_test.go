@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
 )
@@ -20,7 +20,7 @@ import (
 // taskServer starts a modern server that makes a task "t.1" of every call, and tells of it.
 func taskServer(t *testing.T) (url string) {
 	t.Helper()
-	base := everything.New(&everything.Options{Revisions: []protocol.Revision{protocol.Latest}}).Requests()
+	base := builtin.New(&builtin.Options{Revisions: []protocol.Revision{protocol.Latest}}).Requests()
 	task := map[string]any{"taskId": "t.1", "status": "working", "resultType": protocol.ResultTask}
 	door := &streamable.Server{Requests: dragoman.Funcs{OnCall: func(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 		switch req.Method() {

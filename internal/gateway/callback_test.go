@@ -18,9 +18,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/client"
 	"github.com/dragoman-mcp/dragoman/internal/audit"
 	"github.com/dragoman-mcp/dragoman/internal/authtest"
-	"github.com/dragoman-mcp/dragoman/internal/everything"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
-	"github.com/dragoman-mcp/dragoman/internal/manager"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/upstream"
 	"github.com/dragoman-mcp/dragoman/oauth"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
@@ -59,7 +59,7 @@ func (l *lockedBuffer) String() string {
 func visitable(t *testing.T, auth, more string, change func(*authtest.Options)) *visited {
 	t.Helper()
 	v := &visited{log: &lockedBuffer{}}
-	inner := everything.New(nil)
+	inner := builtin.New(nil)
 	door := &streamable.Server{Sessions: inner, Requests: inner.Requests()}
 	t.Cleanup(func() {
 		_ = door.Close()
@@ -82,7 +82,7 @@ func visitable(t *testing.T, auth, more string, change func(*authtest.Options)) 
 	t.Cleanup(func() { _ = store.Close() })
 	v.opts = gateway.Options{
 		Name: "test", Version: "1", Logger: slog.New(slog.NewTextHandler(v.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
-		SignIn: &manager.SignInOptions{Store: func() *oauth.Store { return store }, NoBrowser: true},
+		SignIn: &upstream.SignInOptions{Store: func() *oauth.Store { return store }, NoBrowser: true},
 	}
 	opts := v.opts
 	v.fronted = inFrontWith(t, &opts, fmt.Sprintf("  s: {url: %q, auth: {signIn: caller%s}}\n%s", v.server.URL, auth, more))

@@ -13,9 +13,9 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/era"
 	"github.com/dragoman-mcp/dragoman/internal/access/rules"
-	"github.com/dragoman-mcp/dragoman/internal/aggregate"
-	"github.com/dragoman-mcp/dragoman/internal/config"
-	"github.com/dragoman-mcp/dragoman/internal/manager"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/aggregate"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/config"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/upstream"
 	"github.com/dragoman-mcp/dragoman/internal/tap"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
@@ -23,7 +23,7 @@ import (
 // A chain is a server with what stands in front of it, wherever clients come in: at its
 // own doors, in a group, and among all. It has two doors, Accept and Requests.
 type chain struct {
-	up        *manager.Upstream
+	up        *upstream.Upstream
 	log       *slog.Logger
 	views     *views
 	calls     *callLog
@@ -40,7 +40,7 @@ var (
 	_ aggregate.Member  = (*chain)(nil)
 )
 
-func newChain(up *manager.Upstream, set *atomic.Pointer[rules.Set], tags *tags, calls *callLog, taps *tap.Hub) *chain {
+func newChain(up *upstream.Upstream, set *atomic.Pointer[rules.Set], tags *tags, calls *callLog, taps *tap.Hub) *chain {
 	c := &chain{up: up, log: calls.log, calls: calls, tags: tags, taps: taps, known: up.Config(), views: &views{server: up.Name(), config: up.Config, rules: set}}
 	c.limits.Store(newServerLimits(c.known, nil))
 	c.requests = c.wrap(up.Requests(), nil, nil, "")

@@ -7,7 +7,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/access/auth"
-	"github.com/dragoman-mcp/dragoman/internal/manager"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/upstream"
 	"github.com/dragoman-mcp/dragoman/internal/util/humanize"
 	"github.com/dragoman-mcp/dragoman/internal/wire/httpserver"
 	"github.com/dragoman-mcp/dragoman/protocol"
@@ -61,7 +61,7 @@ func fail(w http.ResponseWriter, status int, text string) {
 }
 
 // named finds the server that a request names.
-func (g *Gateway) named(do func(http.ResponseWriter, *http.Request, *manager.Upstream)) http.HandlerFunc {
+func (g *Gateway) named(do func(http.ResponseWriter, *http.Request, *upstream.Upstream)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if up := g.serverOr(w, r.PathValue("name")); up != nil {
 			do(w, r, up)
@@ -70,7 +70,7 @@ func (g *Gateway) named(do func(http.ResponseWriter, *http.Request, *manager.Ups
 }
 
 // serverOr returns the server of a name, or says why there is none.
-func (g *Gateway) serverOr(w http.ResponseWriter, name string) *manager.Upstream {
+func (g *Gateway) serverOr(w http.ResponseWriter, name string) *upstream.Upstream {
 	up := g.manager.Upstream(name)
 	if up != nil {
 		return up
@@ -110,7 +110,7 @@ func (g *Gateway) serveReload(w http.ResponseWriter, _ *http.Request) {
 	answer(w, done)
 }
 
-func (g *Gateway) serveRestart(w http.ResponseWriter, r *http.Request, up *manager.Upstream) {
+func (g *Gateway) serveRestart(w http.ResponseWriter, r *http.Request, up *upstream.Upstream) {
 	if err := up.Restart(r.Context()); err != nil {
 		fail(w, http.StatusBadGateway, err.Error())
 		return
@@ -118,7 +118,7 @@ func (g *Gateway) serveRestart(w http.ResponseWriter, r *http.Request, up *manag
 	answer(w, up.Status())
 }
 
-func (g *Gateway) serveLogs(w http.ResponseWriter, r *http.Request, up *manager.Upstream) {
+func (g *Gateway) serveLogs(w http.ResponseWriter, r *http.Request, up *upstream.Upstream) {
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	out := json.NewEncoder(w)
 	if r.URL.Query().Get("follow") != "true" {
@@ -128,7 +128,7 @@ func (g *Gateway) serveLogs(w http.ResponseWriter, r *http.Request, up *manager.
 		return
 	}
 	flush := http.NewResponseController(w)
-	up.Follow(r.Context(), func(line manager.LogLine) {
+	up.Follow(r.Context(), func(line upstream.LogLine) {
 		_ = out.Encode(line) // as above
 		_ = flush.Flush()
 	})

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
-	"github.com/dragoman-mcp/dragoman/internal/manager"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/upstream"
 )
 
 func TestS58_OwnerControlsARunningGateway(t *testing.T) {
@@ -21,8 +21,8 @@ func TestS58_OwnerControlsARunningGateway(t *testing.T) {
 		t.Errorf("status: %s", body)
 	}
 	status, body := ask(http.MethodPost, "/servers/old/restart")
-	var one manager.Status
-	if decode(t, body, &one); status != http.StatusOK || one.Name != "old" || one.State != manager.Ready {
+	var one upstream.Status
+	if decode(t, body, &one); status != http.StatusOK || one.Name != "old" || one.State != upstream.Ready {
 		t.Errorf("restart: %d %s", status, body)
 	}
 	if _, body := ask(http.MethodGet, "/servers/old/logs"); !strings.Contains(body, `"text":`) {

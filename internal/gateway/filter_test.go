@@ -15,9 +15,9 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/access/rules"
-	"github.com/dragoman-mcp/dragoman/internal/aggregate"
-	"github.com/dragoman-mcp/dragoman/internal/config"
-	"github.com/dragoman-mcp/dragoman/internal/manager"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/aggregate"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/config"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/upstream"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -214,7 +214,7 @@ func TestPain22_AFilteredNameMeansTheSameWhoeverIsKnown(t *testing.T) {
 
 func TestOnlyTheListsAreAnnouncedThatAConfigurationChanges(t *testing.T) {
 	prefix := "x"
-	m := manager.New(nil)
+	m := upstream.New(nil)
 	defer m.Shutdown(t.Context())
 	conf := config.Server{Name: "a", Command: "x", Disabled: true}
 	m.Apply([]*config.Server{&conf})

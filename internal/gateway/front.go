@@ -14,8 +14,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/access/authserver"
 	"github.com/dragoman-mcp/dragoman/internal/access/rules"
 	"github.com/dragoman-mcp/dragoman/internal/audit"
-	"github.com/dragoman-mcp/dragoman/internal/config"
-	"github.com/dragoman-mcp/dragoman/internal/state"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/config"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/store"
 	"github.com/dragoman-mcp/dragoman/internal/util/limit"
 	"github.com/dragoman-mcp/dragoman/oauth"
 )
@@ -172,14 +172,14 @@ func (g *Gateway) siblings(path string) (list []string) {
 // every one.
 type signIns struct {
 	mu     sync.Mutex
-	store  state.Store
+	store  store.Store
 	key    []byte
-	dir    *state.Dir // nil if they are in memory
+	dir    *store.Dir // nil if they are in memory
 	closed bool
 }
 
 // open returns the store and its key. Without a directory both end with the process.
-func (s *signIns) open(dir string, lasts time.Duration, disk *disk) (state.Store, []byte, error) {
+func (s *signIns) open(dir string, lasts time.Duration, disk *disk) (store.Store, []byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -188,15 +188,15 @@ func (s *signIns) open(dir string, lasts time.Duration, disk *disk) (state.Store
 	case s.store != nil:
 		return s.store, s.key, nil
 	case dir == "":
-		s.key = state.NewKey()
-		s.store = state.NewMemory(authserver.MaxSignIns)
+		s.key = store.NewKey()
+		s.store = store.NewMemory(authserver.MaxSignIns)
 		return s.store, s.key, nil
 	}
-	key, err := state.LoadKey(dir, "sign-ins.key")
+	key, err := store.LoadKey(dir, "sign-ins.key")
 	if err != nil {
 		return nil, nil, err
 	}
-	opened, err := state.OpenWith(filepath.Join(dir, "sign-ins"), &state.DirOptions{MaxAge: lasts + 24*time.Hour})
+	opened, err := store.OpenWith(filepath.Join(dir, "sign-ins"), &store.DirOptions{MaxAge: lasts + 24*time.Hour})
 	if err != nil {
 		return nil, nil, err
 	}

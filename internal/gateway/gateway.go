@@ -19,9 +19,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/access/authserver"
 	"github.com/dragoman-mcp/dragoman/internal/access/rules"
 	"github.com/dragoman-mcp/dragoman/internal/audit"
-	"github.com/dragoman-mcp/dragoman/internal/config"
-	"github.com/dragoman-mcp/dragoman/internal/manager"
-	"github.com/dragoman-mcp/dragoman/internal/state"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/config"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/store"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/upstream"
 	"github.com/dragoman-mcp/dragoman/internal/tap"
 	"github.com/dragoman-mcp/dragoman/internal/util/syncs"
 	"github.com/dragoman-mcp/dragoman/internal/wire/httpframe"
@@ -79,7 +79,7 @@ type Options struct {
 	MessagesPath string
 
 	// SignIn is how servers are signed in to, see [manager.Options].
-	SignIn *manager.SignInOptions
+	SignIn *upstream.SignInOptions
 
 	// Stderr is given what servers write to their standard error, see
 	// [manager.Options].
@@ -100,13 +100,13 @@ type Gateway struct {
 	opts          Options
 	log           *slog.Logger
 	began         time.Time
-	manager       *manager.Manager
+	manager       *upstream.Manager
 	policy        *auth.Policy
 	rules         atomic.Pointer[rules.Set]
 	front         atomic.Pointer[front] // nil if users do not sign in by us
 	signIns       signIns
 	serverSignIns authserver.ServerSignIns // sign-ins of callers at servers, that wait for their browsers
-	store         state.Store              // of sessions
+	store         store.Store              // of sessions
 	events        eventlog.Log             // of all doors' streams
 	disk          *disk                    // where both are; nil if that is memory
 	boundKey      []byte                   // of what servers give out to callers
@@ -165,7 +165,7 @@ func New(opts *Options, file *config.File) (*Gateway, error) {
 		with := *signIn
 		with.Callback, signIn = g.callback, &with
 	}
-	g.manager = manager.New(&manager.Options{
+	g.manager = upstream.New(&upstream.Options{
 		Name: opts.Name, Version: opts.Version, Store: lists, MaxMessage: int(file.Limits.Message),
 		Unsupervised: opts.Single, SignIn: signIn, Stderr: opts.Stderr,
 		Notice: opts.Notice, CommandLine: opts.Single, Logger: g.log,
@@ -190,17 +190,17 @@ func New(opts *Options, file *config.File) (*Gateway, error) {
 func (g *Gateway) Backend() *Backend { return g.now.Load().all.backend }
 
 // Upstreams returns the servers, in the order of the configuration.
-func (g *Gateway) Upstreams() []*manager.Upstream { return g.manager.Upstreams() }
+func (g *Gateway) Upstreams() []*upstream.Upstream { return g.manager.Upstreams() }
 
 // Apply puts a configuration in the place of the one before: it starts the servers
 // that are new, leads requests there, and only then retires what is gone, which
 // finishes what is under way. What is unchanged goes on undisturbed. After Shutdown
 // nothing changes.
-func (g *Gateway) Apply(file *config.File) manager.Changes {
+func (g *Gateway) Apply(file *config.File) upstream.Changes {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.draining.Load() {
-		return manager.Changes{}
+		return upstream.Changes{}
 	}
 	servers := make([]*config.Server, 0, len(file.Names))
 	for _, name := range file.Names {
@@ -260,7 +260,7 @@ func (g *Gateway) setRules(file *config.File) bool {
 }
 
 // newServerEntry makes the doors of a server, in place of others.
-func (g *Gateway) newServerEntry(up *manager.Upstream, before *entry) *entry {
+func (g *Gateway) newServerEntry(up *upstream.Upstream, before *entry) *entry {
 	c := newChain(up, &g.rules, newTags(g.boundKey, up.Name(), g.policy.Anyone), g.callLog(up.Name()), &g.taps)
 	e := g.newEntry(up.Name(), serversPath+up.Name(), c.backend(), before)
 	e.chain = c

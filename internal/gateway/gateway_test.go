@@ -12,14 +12,14 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/client"
-	"github.com/dragoman-mcp/dragoman/internal/everything"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
-	"github.com/dragoman-mcp/dragoman/internal/manager"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/upstream"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
 )
 
-type statusOf = manager.Status
+type statusOf = upstream.Status
 
 // both returns a configuration with a server of each era.
 func both(t *testing.T) string {
@@ -260,7 +260,7 @@ func TestC17_StatusTellsOfServersGroupsAndReadiness(t *testing.T) {
 func TestRequestsHaveIdsThatReachTheServer(t *testing.T) {
 	var mu sync.Mutex
 	var got []string
-	server := everything.New(nil)
+	server := builtin.New(nil)
 	door := &streamable.Server{Requests: server.Requests()}
 	url := serveHTTP(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		mu.Lock()

@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/client"
-	"github.com/dragoman-mcp/dragoman/internal/config"
-	"github.com/dragoman-mcp/dragoman/internal/everything"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/config"
 	"github.com/dragoman-mcp/dragoman/internal/peertest"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
@@ -28,7 +28,7 @@ const patience = 30 * time.Second
 // upstream starts the built-in server in one revision, and returns its URL.
 func upstream(t *testing.T, r protocol.Revision) string {
 	t.Helper()
-	server := everything.New(&everything.Options{Revisions: []protocol.Revision{r}})
+	server := builtin.New(&builtin.Options{Revisions: []protocol.Revision{r}})
 	door := &streamable.Server{}
 	if r.Era() == protocol.Modern {
 		door.Requests = server.Requests()

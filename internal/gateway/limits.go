@@ -17,8 +17,8 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/config"
-	"github.com/dragoman-mcp/dragoman/internal/manager"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/config"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/upstream"
 	"github.com/dragoman-mcp/dragoman/internal/util/limit"
 	"github.com/dragoman-mcp/dragoman/internal/util/pattern"
 	"github.com/dragoman-mcp/dragoman/internal/wire/httpserver"
@@ -437,7 +437,7 @@ func (t *toolLimit) enter(ctx context.Context, tool string) error {
 	if !t.fits(tool) {
 		return nil
 	}
-	switch err := t.line.Enter(ctx, manager.MaxAdmission); {
+	switch err := t.line.Enter(ctx, upstream.MaxAdmission); {
 	case errors.Is(err, limit.ErrFull), errors.Is(err, limit.ErrLate):
 		return tooMany(protocol.LimitTool, fmt.Sprintf("too many calls of %s are under way: there may be %d", t.pattern, t.line.Max))
 	case err != nil:

@@ -15,7 +15,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/client"
-	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
 	"github.com/dragoman-mcp/dragoman/transport/ws"
@@ -36,7 +36,7 @@ type limitedGateway struct {
 // the server "a".
 func beginLimited(t *testing.T, text string) *limitedGateway {
 	t.Helper()
-	built := everything.New(nil)
+	built := builtin.New(nil)
 	t.Cleanup(func() { _ = built.Close() })
 	calls := new(atomic.Int64)
 	inner := built.Requests()

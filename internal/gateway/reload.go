@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/config"
-	"github.com/dragoman-mcp/dragoman/internal/manager"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/config"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/upstream"
 )
 
 // WatchInterval is how often files are looked at for changes.
@@ -18,10 +18,10 @@ const WatchInterval = time.Second
 
 // A Reloaded is what came of reading the configuration again.
 type Reloaded struct {
-	At      time.Time       `json:"at"`
-	Failed  bool            `json:"failed"` // the configuration before goes on
-	Error   string          `json:"error,omitempty"`
-	Changes manager.Changes `json:"changes,omitzero"`
+	At      time.Time        `json:"at"`
+	Failed  bool             `json:"failed"` // the configuration before goes on
+	Error   string           `json:"error,omitempty"`
+	Changes upstream.Changes `json:"changes,omitzero"`
 
 	// LeftOut are the servers whose configuration has errors.
 	LeftOut []LeftOut `json:"leftOut,omitempty"`

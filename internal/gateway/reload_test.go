@@ -14,7 +14,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/client"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
-	"github.com/dragoman-mcp/dragoman/internal/manager"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/upstream"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -85,7 +85,7 @@ func TestReloadForgetsWhatItReplaced(t *testing.T) {
 			url := upstream(t, r)
 			file := func(n int) string { return fmt.Sprintf("servers:\n  a: {url: %s, timeout: %dm}\n", url, n+1) }
 			g := begin(t, file(0))
-			var old []weak.Pointer[manager.Upstream]
+			var old []weak.Pointer[upstream.Upstream]
 			for n := range 6 {
 				g.ready()
 				old = append(old, weak.Make(g.Upstreams()[0]))

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/client"
-	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
 )
@@ -89,7 +89,7 @@ func TestHeadersOfAWebSocketArePassedOnForAsLongAsItIsOpen(t *testing.T) {
 		t.Run(server.String()+" server", func(t *testing.T) {
 			var mu sync.Mutex
 			var calls []string
-			built := everything.New(&everything.Options{Revisions: []protocol.Revision{revision}})
+			built := builtin.New(&builtin.Options{Revisions: []protocol.Revision{revision}})
 			t.Cleanup(func() { _ = built.Close() })
 			door := &streamable.Server{Sessions: built, Requests: built.Requests()}
 			url := serveHTTP(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/eventlog"
-	"github.com/dragoman-mcp/dragoman/internal/state"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/store"
 )
 
 // stateDir returns the directory for what outlives the process, or "".
@@ -20,18 +20,18 @@ func (g *Gateway) stateDir() string { return cmp.Or(g.opts.State, g.first.State)
 
 // openState opens what outlives the process, if there is a directory for it. It
 // returns where the lists of servers are kept.
-func (g *Gateway) openState() (lists state.Store, err error) {
+func (g *Gateway) openState() (lists store.Store, err error) {
 	dir := g.stateDir()
 	if dir == "" {
-		g.store, g.events = state.NewMemory(maxSessionRecords), eventlog.NewMemory(nil)
-		g.boundKey = state.NewKey()
+		g.store, g.events = store.NewMemory(maxSessionRecords), eventlog.NewMemory(nil)
+		g.boundKey = store.NewKey()
 		return g.openCache(), nil
 	}
 	// The first one checks that no other user can write to the directory itself.
-	if g.boundKey, err = state.LoadKey(dir, "tags.key"); err != nil {
+	if g.boundKey, err = store.LoadKey(dir, "tags.key"); err != nil {
 		return nil, fmt.Errorf("state: %w", err)
 	}
-	records, err := state.OpenWith(filepath.Join(dir, "records"), &state.DirOptions{Logger: g.log})
+	records, err := store.OpenWith(filepath.Join(dir, "records"), &store.DirOptions{Logger: g.log})
 	if err != nil {
 		return nil, fmt.Errorf("state: %w", err)
 	}
@@ -47,11 +47,11 @@ func (g *Gateway) openState() (lists state.Store, err error) {
 }
 
 // openCache opens the directory for lists. Without one they are asked for anew.
-func (g *Gateway) openCache() state.Store {
+func (g *Gateway) openCache() store.Store {
 	if g.opts.Cache == "" {
 		return nil
 	}
-	cache, err := state.OpenWith(g.opts.Cache, &state.DirOptions{Logger: g.log})
+	cache, err := store.OpenWith(g.opts.Cache, &store.DirOptions{Logger: g.log})
 	if err != nil && g.opts.Single {
 		g.log.Debug("the era of the server is not remembered", "error", err)
 		return nil
@@ -76,7 +76,7 @@ func (g *Gateway) closeState() error {
 // sessions keeps the sessions of one set of doors: a session is adopted by those
 // who stand where it was opened, and by nobody else.
 type sessions struct {
-	store state.Store
+	store store.Store
 	where string
 }
 
@@ -168,14 +168,14 @@ func (d *disk) recordRemoval(err error) {
 
 // A diskStore is a store on a disk.
 type diskStore struct {
-	state.Store
+	store.Store
 	disk *disk
 }
 
 // Put implements state.Store.
 func (s diskStore) Put(kind, key string, record []byte) error {
 	err := s.Store.Put(kind, key, record)
-	if !errors.Is(err, state.ErrTooLarge) {
+	if !errors.Is(err, store.ErrTooLarge) {
 		s.disk.recordWrite(err)
 	}
 	return err

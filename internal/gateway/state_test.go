@@ -15,14 +15,14 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/eventlog"
-	"github.com/dragoman-mcp/dragoman/internal/config"
-	"github.com/dragoman-mcp/dragoman/internal/state"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/config"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/store"
 )
 
 // A broken store and log write nothing while they have an error.
 type (
 	brokenStore struct {
-		state.Store
+		store.Store
 		err *error
 	}
 	brokenLog struct {
@@ -50,7 +50,7 @@ func TestS41_StateThatIsNotWrittenIsToldOnceAndInTheStatus(t *testing.T) {
 		var said bytes.Buffer
 		var err error
 		d := &disk{log: slog.New(slog.NewTextHandler(&said, nil))}
-		store, log := diskStore{brokenStore{state.NewMemory(0), &err}, d}, diskLog{brokenLog{eventlog.NewMemory(nil), &err}, d}
+		store, log := diskStore{brokenStore{store.NewMemory(0), &err}, d}, diskLog{brokenLog{eventlog.NewMemory(nil), &err}, d}
 		write := func() {
 			t.Helper()
 			_, logged := log.Append(t.Context(), "s", []byte("e"))
@@ -104,9 +104,9 @@ func TestS41_StateThatIsNotWrittenIsToldOnceAndInTheStatus(t *testing.T) {
 }
 
 func TestRecordThatIsTooLargeIsNoFailureOfTheDisk(t *testing.T) {
-	err := fmt.Errorf("wrapped: %w", state.ErrTooLarge)
+	err := fmt.Errorf("wrapped: %w", store.ErrTooLarge)
 	d := &disk{log: slog.New(slog.DiscardHandler)}
-	if got := (diskStore{brokenStore{state.NewMemory(0), &err}, d}).Put("k", "k", nil); !errors.Is(got, err) || d.failure() != nil {
+	if got := (diskStore{brokenStore{store.NewMemory(0), &err}, d}).Put("k", "k", nil); !errors.Is(got, err) || d.failure() != nil {
 		t.Errorf("got %v, failure %+v", got, d.failure())
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/access/auth"
 	"github.com/dragoman-mcp/dragoman/internal/audit"
-	"github.com/dragoman-mcp/dragoman/internal/manager"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/upstream"
 	"github.com/dragoman-mcp/dragoman/internal/util/proc"
 )
 
@@ -26,11 +26,11 @@ const (
 
 // A Status says how the gateway is. All of it is for the owner alone: see Public.
 type Status struct {
-	Name     string           `json:"name"`
-	Version  string           `json:"version"`
-	Began    time.Time        `json:"began"`
-	Draining bool             `json:"draining"`
-	Servers  []manager.Status `json:"servers"` // also those that are left out because of errors
+	Name     string            `json:"name"`
+	Version  string            `json:"version"`
+	Began    time.Time         `json:"began"`
+	Draining bool              `json:"draining"`
+	Servers  []upstream.Status `json:"servers"` // also those that are left out because of errors
 
 	PID      int      `json:"pid,omitempty"`
 	Files    []string `json:"files,omitempty"`    // of the configuration
@@ -59,7 +59,7 @@ type Owner struct {
 // are for it. How servers are run, what they said and what is wrong with files and disks
 // is not in it.
 func (s *Status) Public(shown func(server string) bool) Status {
-	p := Status{Name: s.Name, Version: s.Version, Began: s.Began, Draining: s.Draining, Servers: []manager.Status{}}
+	p := Status{Name: s.Name, Version: s.Version, Began: s.Began, Draining: s.Draining, Servers: []upstream.Status{}}
 	for i := range s.Servers {
 		if shown(s.Servers[i].Name) && !s.Servers[i].Broken {
 			p.Servers = append(p.Servers, s.Servers[i].Public())
@@ -89,7 +89,7 @@ type Grouped struct {
 
 // Status returns how the gateway is, for its owner. It shows no secrets.
 func (g *Gateway) Status() Status {
-	s := Status{Name: g.opts.Name, Version: g.opts.Version, Began: g.began, Draining: g.draining.Load(), Servers: []manager.Status{}, StateFailure: g.disk.failure(), Audit: g.audit.Status()}
+	s := Status{Name: g.opts.Name, Version: g.opts.Version, Began: g.began, Draining: g.draining.Load(), Servers: []upstream.Status{}, StateFailure: g.disk.failure(), Audit: g.audit.Status()}
 	s.PID, s.Files, s.Sessions, s.Memory = os.Getpid(), g.opts.Files, g.entrance.all.Used(), proc.OwnMemory()
 	s.WithoutID = g.entrance.noID.count.Load()
 	list := g.manager.Statuses()
@@ -128,10 +128,10 @@ func (g *Gateway) owner(servers []string) *Owner {
 
 // inOrder returns how servers are in the order of the configuration, with those that it
 // names and that have errors. g.mu is locked.
-func (g *Gateway) inOrder(list []manager.Status) (all []manager.Status) {
+func (g *Gateway) inOrder(list []upstream.Status) (all []upstream.Status) {
 	for _, name := range g.file.Broken {
 		if fault, ok := g.file.Fault(name); ok {
-			s := manager.Status{Name: name, State: manager.Stopped, Broken: true, LastError: fault, Since: g.began}
+			s := upstream.Status{Name: name, State: upstream.Stopped, Broken: true, LastError: fault, Since: g.began}
 			if r := &g.last; !r.At.IsZero() {
 				s.Since = r.At
 			}
@@ -142,7 +142,7 @@ func (g *Gateway) inOrder(list []manager.Status) (all []manager.Status) {
 	for i, name := range g.file.All() {
 		order[name] = i
 	}
-	slices.SortStableFunc(list, func(a, b manager.Status) int { return order[a.Name] - order[b.Name] })
+	slices.SortStableFunc(list, func(a, b upstream.Status) int { return order[a.Name] - order[b.Name] })
 	return list
 }
 
@@ -177,14 +177,14 @@ func (g *Gateway) unready() string {
 	var enabled, available, starting int
 	for _, up := range g.manager.Upstreams() {
 		s := up.Status()
-		if s.State == manager.Disabled {
+		if s.State == upstream.Disabled {
 			continue
 		}
 		enabled++
 		switch s.State {
-		case manager.Ready, manager.Degraded, manager.Idle:
+		case upstream.Ready, upstream.Degraded, upstream.Idle:
 			available++
-		case manager.Starting:
+		case upstream.Starting:
 			if s.LastErrorAt == nil { // else it has failed, and is tried again
 				starting++
 			}

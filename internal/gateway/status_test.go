@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
-	"github.com/dragoman-mcp/dragoman/internal/manager"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/upstream"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -114,7 +114,7 @@ func jsonNames(of reflect.Type, at string, names map[string]string) {
 
 func TestEveryNameInTheStatusIsSpelledAlike(t *testing.T) {
 	names := make(map[string]string)
-	for _, of := range []reflect.Type{reflect.TypeFor[gateway.Status](), reflect.TypeFor[gateway.Reloaded](), reflect.TypeFor[gateway.Failed](), reflect.TypeFor[manager.LogLine]()} {
+	for _, of := range []reflect.Type{reflect.TypeFor[gateway.Status](), reflect.TypeFor[gateway.Reloaded](), reflect.TypeFor[gateway.Failed](), reflect.TypeFor[upstream.LogLine]()} {
 		jsonNames(of, of.Name()+".", names)
 	}
 	camel := regexp.MustCompile(`^[a-z][a-z0-9]*([A-Z][a-z0-9]+)*$`)

@@ -19,7 +19,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/authtest"
 	"github.com/dragoman-mcp/dragoman/internal/badserver"
 	"github.com/dragoman-mcp/dragoman/internal/certtest"
-	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
 	"github.com/dragoman-mcp/dragoman/internal/probe"
 	"github.com/dragoman-mcp/dragoman/internal/target"
 	"github.com/dragoman-mcp/dragoman/oauth"
@@ -314,7 +314,7 @@ func TestAProbeThatIsInterruptedEnds(t *testing.T) {
 // by a function.
 func socketServer(t *testing.T, foreign http.HandlerFunc) *target.Spec {
 	t.Helper()
-	server := everything.New(&everything.Options{Version: "1"})
+	server := builtin.New(&builtin.Options{Version: "1"})
 	t.Cleanup(func() { _ = server.Close() })
 	inner := &ws.Server{Acceptor: server}
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

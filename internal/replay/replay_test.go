@@ -12,7 +12,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/client"
-	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
 	"github.com/dragoman-mcp/dragoman/internal/replay"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
@@ -157,7 +157,7 @@ func TestQuestionsAreAnsweredAsTheyWere(t *testing.T) {
 		if rec.Era != era || len(rec.Steps) != 1 {
 			t.Fatalf("%v: %+v", era, rec)
 		}
-		server := everything.New(nil)
+		server := builtin.New(nil)
 		opts := rec.Options()
 		opts.Era = &era
 		c, err := client.Connect(t.Context(), &client.Server{Dialer: dragoman.Local(server)}, opts)

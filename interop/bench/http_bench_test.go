@@ -16,7 +16,7 @@ import (
 	mcpgoserver "github.com/mark3labs/mcp-go/server"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
 )
@@ -68,7 +68,7 @@ func compare(b *testing.B, era protocol.Era, conns int) {
 }
 
 func ourServer() http.Handler {
-	e := everything.New(nil)
+	e := builtin.New(nil)
 	return &streamable.Server{Sessions: e, Requests: e.Requests()}
 }
 

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
 	"github.com/dragoman-mcp/dragoman/internal/trace"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
 	"github.com/dragoman-mcp/dragoman/transport/toolhttp"
@@ -63,7 +63,7 @@ func fatal(err error) {
 // playEverything is the built-in server, which logs every step to stderr.
 func playEverything() {
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: trace.LevelSteps}))
-	if err := stdio.Serve(context.Background(), everything.New(nil), &stdio.Options{Logger: log}); err != nil {
+	if err := stdio.Serve(context.Background(), builtin.New(nil), &stdio.Options{Logger: log}); err != nil {
 		fatal(err)
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
 	"github.com/dragoman-mcp/dragoman/internal/trace"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/toolhttp"
@@ -128,7 +128,7 @@ func wantClosed(t *testing.T, what string, err error) {
 }
 
 // builtIn is the built-in server, for requests that stand for themselves.
-func builtIn() dragoman.Peer { return everything.New(nil).Requests() }
+func builtIn() dragoman.Peer { return builtin.New(nil).Requests() }
 
 // serve serves a handler until the test ends and returns its URL. stop is called
 // before that, if it is not nil.
@@ -182,7 +182,7 @@ func transports() []transport {
 	}
 	overWS := func(tools bool) func(*testing.T, *slog.Logger, http.Header) dragoman.Conn {
 		return func(t *testing.T, log *slog.Logger, header http.Header) dragoman.Conn {
-			s := &ws.Server{Acceptor: everything.New(nil), Requests: builtIn(), Logger: log}
+			s := &ws.Server{Acceptor: builtin.New(nil), Requests: builtIn(), Logger: log}
 			return dial(t, &ws.Client{URL: serve(t, s, s.Shutdown), Tools: tools, Logger: log, Header: header})
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
 	"github.com/dragoman-mcp/dragoman/transport/toolhttp"
@@ -108,7 +108,7 @@ func pairings() []pairing {
 		}
 	}
 	overMCP := func(t *testing.T, timeout time.Duration) (dragoman.Conn, *counter) {
-		server := everything.New(nil)
+		server := builtin.New(nil)
 		c := &counter{Handler: &streamable.Server{Sessions: server, Requests: server.Requests()}}
 		return dial(t, &streamable.Client{URL: memoryURL, HTTP: inMemory(t, c), Timeout: timeout, NoToolList: true}), c
 	}

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/ws"
 )
@@ -35,7 +35,7 @@ func dropRejectsWhatIsPending(t *testing.T) {
 }
 
 func socketsCloseWithFittingCodes(t *testing.T) {
-	server := &ws.Server{Requests: builtIn(), Acceptor: everything.New(nil), MaxMessage: 1000}
+	server := &ws.Server{Requests: builtIn(), Acceptor: builtin.New(nil), MaxMessage: 1000}
 	url := serve(t, server, server.Shutdown)
 	// What is wrong with a frame is told, and the socket goes on.
 	s := openSocket(t, url)

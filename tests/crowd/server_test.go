@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
 )
@@ -22,13 +22,13 @@ import (
 // of a tool, and has two tools more: tell, which tells its caller the caller's own
 // words, and hang, which stops the process.
 type journalingServer struct {
-	server *everything.Server
+	server *builtin.Server
 	rev    protocol.Revision
 	journal
 }
 
 func newJournalingServer(r protocol.Revision, j journal) *journalingServer {
-	return &journalingServer{everything.New(&everything.Options{Revisions: []protocol.Revision{r}}), r, j}
+	return &journalingServer{builtin.New(&builtin.Options{Revisions: []protocol.Revision{r}}), r, j}
 }
 
 // Accept implements dragoman.Acceptor.

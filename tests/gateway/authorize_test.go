@@ -18,7 +18,7 @@ import (
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/tests/kit"
 	"github.com/dragoman-mcp/dragoman/transport/sse"
@@ -215,7 +215,7 @@ func direct(t *testing.T, rules []string, got record) []route {
 	g := kit.Run(t, append([]string{"--"}, got.server(t)...)...)
 	g.Leave()
 	all := overHTTP("run", g.Base, "", true)
-	server := everything.New(&everything.Options{Revisions: []protocol.Revision{protocol.LatestLegacy}})
+	server := builtin.New(&builtin.Options{Revisions: []protocol.Revision{protocol.LatestLegacy}})
 	door := &streamable.Server{Sessions: server}
 	web := httptest.NewServer(got.before(door))
 	t.Cleanup(func() {

@@ -16,7 +16,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/fault"
-	"github.com/dragoman-mcp/dragoman/internal/manager"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/upstream"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/tests/kit"
 )
@@ -237,8 +237,8 @@ func waited(t *testing.T, g *kit.Gateway) {
 			least, most = min(least, d), max(most, d)
 		}
 	}
-	if least < manager.MaxAdmission || most == 0 || most > manager.MaxAdmission+kit.Slow(500*time.Millisecond) {
-		t.Errorf("those who waited did so between %v and %v, want %v", least, most, manager.MaxAdmission)
+	if least < upstream.MaxAdmission || most == 0 || most > upstream.MaxAdmission+kit.Slow(500*time.Millisecond) {
+		t.Errorf("those who waited did so between %v and %v, want %v", least, most, upstream.MaxAdmission)
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/eventlog"
 	"github.com/dragoman-mcp/dragoman/internal/access/auth"
 	"github.com/dragoman-mcp/dragoman/internal/audit"
-	"github.com/dragoman-mcp/dragoman/internal/state"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/store"
 	"github.com/dragoman-mcp/dragoman/tests/kit"
 )
 
@@ -34,7 +34,7 @@ func TestFilesAreOursAloneWhateverTheUmask(t *testing.T) {
 	must(err)
 	log.Record(audit.Event{})
 	must(log.Close())
-	records, err := state.Open(at("state"))
+	records, err := store.Open(at("state"))
 	must(err)
 	must(records.Put("kind", "key", []byte("{}")))
 	must(records.Close())

@@ -11,7 +11,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/era"
-	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/sse"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
@@ -85,8 +85,8 @@ func play(a dragoman.Acceptor) {
 
 // newEverything is the server behind the bridge. It speaks one revision, and its
 // lists have several pages.
-func newEverything(r protocol.Revision) *everything.Server {
-	return everything.New(&everything.Options{Revisions: []protocol.Revision{r}, PageSize: 7, Numbered: 12})
+func newEverything(r protocol.Revision) *builtin.Server {
+	return builtin.New(&builtin.Options{Revisions: []protocol.Revision{r}, PageSize: 7, Numbered: 12})
 }
 
 func newBridge(d dragoman.Dialer) *era.Server {

@@ -11,8 +11,8 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/era"
-	"github.com/dragoman-mcp/dragoman/internal/everything"
-	"github.com/dragoman-mcp/dragoman/internal/state"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/store"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
 )
@@ -29,15 +29,15 @@ func TestPain2_SessionGoesOnInFrontOfAServerOfEitherEra(t *testing.T) {
 }
 
 func goesOn(t *testing.T, e protocol.Era, isolation era.Isolation) {
-	dir, err := state.Open(t.TempDir())
+	dir, err := store.Open(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer dir.Close()
-	server := dragoman.Local(everything.New(nil))
+	server := dragoman.Local(builtin.New(nil))
 	life := func() (url string, end func()) {
 		behind := &era.Server{Dialer: server, Era: &e, Isolation: isolation}
-		door := &streamable.Server{Sessions: behind, Store: state.Kind(dir, "sessions")}
+		door := &streamable.Server{Sessions: behind, Store: store.Kind(dir, "sessions")}
 		h := httptest.NewServer(door)
 		return h.URL, func() {
 			ctx, cancel := context.WithCancel(context.Background())

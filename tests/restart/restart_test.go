@@ -14,8 +14,8 @@ import (
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman/eventlog"
-	"github.com/dragoman-mcp/dragoman/internal/everything"
-	"github.com/dragoman-mcp/dragoman/internal/state"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/store"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
 )
@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 
 // serve serves the built-in server with its state in a directory, and says where.
 func serve(dir string) error {
-	kept, err := state.Open(filepath.Join(dir, "state"))
+	kept, err := store.Open(filepath.Join(dir, "state"))
 	if err != nil {
 		return err
 	}
@@ -47,7 +47,7 @@ func serve(dir string) error {
 	}
 	fmt.Println("http://" + l.Addr().String())
 	return http.Serve(l, &streamable.Server{
-		Sessions: everything.New(nil), Store: state.Kind(kept, "sessions"), Log: log,
+		Sessions: builtin.New(nil), Store: store.Kind(kept, "sessions"), Log: log,
 	})
 }
 

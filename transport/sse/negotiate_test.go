@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
 	"github.com/dragoman-mcp/dragoman/internal/peertest"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
@@ -62,7 +62,7 @@ func TestClientThatNegotiatesFallsBackToTheHandshake(t *testing.T) {
 	for name, client := range negotiators {
 		t.Run(name, func(t *testing.T) {
 			peertest.NoLeak(t)
-			_, at := serve(t, &Server{Acceptor: everything.New(nil)})
+			_, at := serve(t, &Server{Acceptor: builtin.New(nil)})
 			w := newTestServer(t)
 			s := w.stream(at + "/sse")
 			if status, _, text := w.do(http.MethodPost, s.endpoint, client.probe, client.header...); status != http.StatusAccepted {

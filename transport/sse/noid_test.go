@@ -5,13 +5,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
 	"github.com/dragoman-mcp/dragoman/internal/peertest"
 )
 
 func TestRequestsWithoutAnIDAreRefused(t *testing.T) {
 	peertest.NoLeak(t)
-	_, at := serve(t, &Server{Acceptor: everything.New(nil), Caller: byHeader})
+	_, at := serve(t, &Server{Acceptor: builtin.New(nil), Caller: byHeader})
 	w := newTestServer(t)
 	session := w.stream(at + "/sse").endpoint
 	for _, url := range []string{session, at + "/messages"} {

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
 	"github.com/dragoman-mcp/dragoman/internal/peertest"
 )
 
@@ -336,7 +336,7 @@ func TestClientThatIsNotAcceptedIsToldWhy(t *testing.T) {
 
 func TestS23_ManyClientsAtOnceGetTheirOwnAnswers(t *testing.T) {
 	peertest.NoLeak(t)
-	_, at := serve(t, &Server{Acceptor: everything.New(nil)})
+	_, at := serve(t, &Server{Acceptor: builtin.New(nil)})
 	var clients sync.WaitGroup
 	for i := range 64 {
 		clients.Go(func() {

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
 	"github.com/dragoman-mcp/dragoman/internal/peertest"
 )
 
@@ -34,7 +34,7 @@ func (w *testServer) sync(at, body string) string {
 
 func TestC03_MessageWithoutASessionIsAnsweredInTheResponse(t *testing.T) {
 	peertest.NoLeak(t)
-	_, at := serve(t, &Server{Acceptor: everything.New(nil), Caller: byHeader})
+	_, at := serve(t, &Server{Acceptor: builtin.New(nil), Caller: byHeader})
 	w := newTestServer(t)
 	for _, row := range [][2]string{
 		{toolCall(`"x"`, "echo", `{"text":"hello"}`), `"id":"x"`}, // without a handshake
@@ -62,7 +62,7 @@ func TestC03_MessageWithoutASessionIsAnsweredInTheResponse(t *testing.T) {
 
 func TestC03_NotificationsReachTheStreamsOfTheCallerAlone(t *testing.T) {
 	peertest.NoLeak(t)
-	_, at := serve(t, &Server{Acceptor: everything.New(nil), Caller: byHeader})
+	_, at := serve(t, &Server{Acceptor: builtin.New(nil), Caller: byHeader})
 	w := newTestServer(t)
 	a, b, official := w.as("a").stream(at+"/sse"), w.as("b").stream(at+"/sse"), w.as("a").stream(at+"/sse")
 	w.as("a").post(official.endpoint, initialize)

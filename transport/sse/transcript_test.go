@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
 	"github.com/dragoman-mcp/dragoman/internal/peertest"
 )
 
@@ -32,7 +32,7 @@ func TestTranscript(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, at := serve(t, &Server{Acceptor: everything.New(nil)})
+	_, at := serve(t, &Server{Acceptor: builtin.New(nil)})
 	p := &player{web: newTestServer(t), at: at, values: make(map[string]string)}
 	sections := strings.Split("\n"+string(text), "\n-- ")
 	got := strings.TrimPrefix(sections[0], "\n")

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
 	"github.com/dragoman-mcp/dragoman/internal/peertest"
 )
 
@@ -116,7 +116,7 @@ func relay() {
 
 // serveHere is the built-in server on standard input and output.
 func serveHere() {
-	if err := Serve(context.Background(), everything.New(nil), nil); err != nil {
+	if err := Serve(context.Background(), builtin.New(nil), nil); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
 	"github.com/dragoman-mcp/dragoman/internal/memnet"
 	"github.com/dragoman-mcp/dragoman/internal/peertest"
 	"github.com/dragoman-mcp/dragoman/internal/wire/jsonrpc"
@@ -269,7 +269,7 @@ func TestShutdownDoesNotWaitLongForACallThatIgnoresItsContext(t *testing.T) {
 
 func TestShutdownEndsListensInGoodOrder(t *testing.T) {
 	peertest.NoLeak(t)
-	server := everything.New(nil)
+	server := builtin.New(nil)
 	t.Cleanup(func() { _ = server.Close() })
 	s := &Server{Acceptor: server}
 	c := client(t, twoWays[0].open(t, s)(Lines), Lines, nil)

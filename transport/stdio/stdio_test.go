@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -207,7 +207,7 @@ func TestS09_AnswerOverTheLimitFailsItsCallAlone(t *testing.T) {
 func serveText(t *testing.T, text string, opts *Options) string {
 	t.Helper()
 	var out bytes.Buffer
-	if err := ServeIO(t.Context(), everything.New(nil), strings.NewReader(text), &out, opts); err != nil {
+	if err := ServeIO(t.Context(), builtin.New(nil), strings.NewReader(text), &out, opts); err != nil {
 		t.Fatal(err)
 	}
 	return out.String()
@@ -281,7 +281,7 @@ func TestD08_CloseOfServeIOReleasesABlockedReader(t *testing.T) {
 			defer release()
 			ctx, cancel := context.WithCancel(t.Context())
 			ended := make(chan error, 1)
-			go func() { ended <- ServeIO(ctx, everything.New(nil), r, io.Discard, nil) }()
+			go func() { ended <- ServeIO(ctx, builtin.New(nil), r, io.Discard, nil) }()
 			cancel()
 			select {
 			case err := <-ended:
@@ -330,7 +330,7 @@ func TestServerHangsUpOnClientsOverTheLimit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Server{Acceptor: everything.New(nil), MaxConns: 1}
+	s := &Server{Acceptor: builtin.New(nil), MaxConns: 1}
 	go func() { _ = s.Serve(l) }()
 	defer s.Close()
 	a := &Address{Network: "tcp", Address: l.Addr().String()}

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
 	"github.com/dragoman-mcp/dragoman/internal/peertest"
 	"github.com/dragoman-mcp/dragoman/internal/wire/sse"
 	"github.com/dragoman-mcp/dragoman/protocol"
@@ -35,7 +35,7 @@ func open(t *testing.T, s *streamable.Server) *site {
 		s = &streamable.Server{}
 	}
 	if s.Sessions == nil && s.Requests == nil {
-		e := everything.New(nil)
+		e := builtin.New(nil)
 		s.Sessions, s.Requests = e, e.Requests()
 	}
 	server := httptest.NewServer(s)

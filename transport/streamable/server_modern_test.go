@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
 )
@@ -68,7 +68,7 @@ func TestS15_ModernRequestsAreCheckedAgainstTheirHeaders(t *testing.T) {
 }
 
 func TestServersOfOneEraNameTheirRevisions(t *testing.T) {
-	e := everything.New(nil)
+	e := builtin.New(nil)
 	modern := open(t, &streamable.Server{Requests: e.Requests()})
 	modern.want(initialize(protocol.LatestLegacy, "{}"), http.StatusBadRequest, `"supported":["`+protocol.Latest.String()+`"]`)
 	for _, method := range []string{http.MethodGet, http.MethodDelete} {
@@ -112,7 +112,7 @@ func TestS51_ModernDisconnectIsACancel(t *testing.T) {
 }
 
 func TestListenIsAStreamThatEndsInGoodOrder(t *testing.T) {
-	e := everything.New(nil)
+	e := builtin.New(nil)
 	server := &streamable.Server{Requests: e.Requests()}
 	s := open(t, server)
 	resp := s.modern("subscriptions/listen", "").do(t.Context(), http.MethodPost, modernCall(`"L"`, "subscriptions/listen", `"notifications":{"toolsListChanged":true}`))

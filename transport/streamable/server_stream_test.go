@@ -13,7 +13,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/eventlog"
-	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
 )
@@ -182,7 +182,7 @@ func TestStreamsArePrimedWhereTheRevisionHasThat(t *testing.T) {
 
 func TestS22_IdleSessionIsEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := everything.New(nil)
+		e := builtin.New(nil)
 		s := &streamable.Server{Sessions: e, IdleTimeout: time.Minute}
 		send := func(session, body string) *httptest.ResponseRecorder {
 			r := httptest.NewRequest(http.MethodPost, "http://localhost/mcp", strings.NewReader(body))

@@ -13,14 +13,14 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
 	"github.com/dragoman-mcp/dragoman/internal/memnet"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
 )
 
 func TestS12_SlowBodiesAreCutEachInItsTime(t *testing.T) {
-	inBubble(t, &streamable.Server{Sessions: everything.New(nil), BodyTimeout: 10 * time.Second}, func(t *testing.T, b *bubble) {
+	inBubble(t, &streamable.Server{Sessions: builtin.New(nil), BodyTimeout: 10 * time.Second}, func(t *testing.T, b *bubble) {
 		headers := b.dial().hello()
 		start := time.Now()
 		whole := request(http.MethodPost, headers, echoCall("1", "hi"))

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
 )
@@ -33,7 +33,7 @@ func TestS47_StoppingServerSaysWhenToComeBackWhereTheRevisionHasThat(t *testing.
 		if !rev.HasSessions() || !rev.HasStreamableHTTP() {
 			continue
 		}
-		e := everything.New(nil)
+		e := builtin.New(nil)
 		server := &streamable.Server{Sessions: e, Retry: 1234 * time.Millisecond}
 		v := open(t, server).hello(rev)
 		stream := v.events(v.do(t.Context(), http.MethodGet, ""))

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
 )
@@ -17,7 +17,7 @@ import (
 // The clock of a bubble stands still as long as anybody can go on. So if it has
 // not moved, nobody has waited for anything.
 func TestClientThatReadsNothingHoldsUpNobodyAndIsCut(t *testing.T) {
-	e := everything.New(nil)
+	e := builtin.New(nil)
 	clients := make(chan dragoman.Conn, 2)
 	s := &streamable.Server{Requests: e.Requests(), Sessions: dragoman.AcceptFunc(func(ctx context.Context, c dragoman.Conn) (dragoman.Peer, error) {
 		clients <- c
@@ -90,7 +90,7 @@ func TestPipelinedRequestsOfAClientThatReadsNothingAreCut(t *testing.T) {
 		"stream":       `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"test_tool_with_progress","_meta":{"progressToken":1}}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, &streamable.Server{Sessions: everything.New(nil), WriteTimeout: 7 * time.Second}, func(t *testing.T, b *bubble) {
+			inBubble(t, &streamable.Server{Sessions: builtin.New(nil), WriteTimeout: 7 * time.Second}, func(t *testing.T, b *bubble) {
 				headers := b.dial().hello()
 				deaf := b.dial()
 				start := time.Now()

@@ -10,14 +10,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
 	"github.com/dragoman-mcp/dragoman/transport/toolhttp"
 )
 
 // BenchmarkCall compares a call of the built-in echo with a handler that does
 // nothing but read and write the same bytes, both behind net/http, in turns.
 func BenchmarkCall(b *testing.B) {
-	ours := httptest.NewServer(&toolhttp.Server{Requests: everything.New(nil).Requests()})
+	ours := httptest.NewServer(&toolhttp.Server{Requests: builtin.New(nil).Requests()})
 	defer ours.Close()
 	body := request(`1`, "echo", `{"text":"the quick brown fox"}`)
 	post := func(client *http.Client, url string) []byte {
@@ -94,7 +94,7 @@ func (s *sink) SetReadDeadline(time.Time) error  { return nil }
 
 // BenchmarkServe is what a call costs without net/http.
 func BenchmarkServe(b *testing.B) {
-	s := &toolhttp.Server{Requests: everything.New(nil).Requests()}
+	s := &toolhttp.Server{Requests: builtin.New(nil).Requests()}
 	body := []byte(request(`1`, "echo", `{"text":"the quick brown fox"}`))
 	r := httptest.NewRequestWithContext(b.Context(), http.MethodPost, "http://localhost/", nil)
 	r.Header.Set("Content-Type", plainJSON)

@@ -20,7 +20,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
 	"github.com/dragoman-mcp/dragoman/internal/peertest"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/toolhttp"
@@ -279,7 +279,7 @@ func TestFragmentsBecomeProgress(t *testing.T) {
 
 func TestA23_ProgressPassesThroughClientAndServer(t *testing.T) {
 	peertest.NoLeak(t)
-	conn := dialServer(t, nil, &toolhttp.Server{Requests: everything.New(nil).Requests()}, &toolhttp.Client{Stream: true})
+	conn := dialServer(t, nil, &toolhttp.Server{Requests: builtin.New(nil).Requests()}, &toolhttp.Client{Stream: true})
 	var heard []string
 	from := dragoman.Funcs{OnNotify: func(_ context.Context, note *dragoman.Message) error {
 		heard = append(heard, string(note.Get("message")))
@@ -327,7 +327,7 @@ func TestA17_ManyCallsUseOneConnection(t *testing.T) {
 	for _, stream := range []bool{false, true} {
 		peertest.NoLeak(t)
 		var opened atomic.Int32
-		server := httptest.NewUnstartedServer(mount(&toolhttp.Server{Requests: everything.New(nil).Requests()}))
+		server := httptest.NewUnstartedServer(mount(&toolhttp.Server{Requests: builtin.New(nil).Requests()}))
 		server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
 			if state == http.StateNew {
 				opened.Add(1)
@@ -352,7 +352,7 @@ func TestA17_ManyCallsUseOneConnection(t *testing.T) {
 
 func TestA19_CertificatesAreVerified(t *testing.T) {
 	peertest.NoLeak(t)
-	server := httptest.NewUnstartedServer(mount(&toolhttp.Server{Requests: everything.New(nil).Requests()}))
+	server := httptest.NewUnstartedServer(mount(&toolhttp.Server{Requests: builtin.New(nil).Requests()}))
 	server.Config.ErrorLog = log.New(io.Discard, "", 0) // it complains of us
 	server.StartTLS()
 	t.Cleanup(server.Close)
@@ -427,7 +427,7 @@ func TestS21_CompressedAnswerIsBounded(t *testing.T) {
 
 func TestClientListsToolsAndKnowsNoOtherMethods(t *testing.T) {
 	peertest.NoLeak(t)
-	conn := dialServer(t, nil, &toolhttp.Server{Requests: everything.New(nil).Requests()}, &toolhttp.Client{})
+	conn := dialServer(t, nil, &toolhttp.Server{Requests: builtin.New(nil).Requests()}, &toolhttp.Client{})
 	call := func(text string) *dragoman.Message {
 		t.Helper()
 		resp, err := conn.Call(t.Context(), parse(t, []byte(text)), nil)

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
 	"github.com/dragoman-mcp/dragoman/internal/peertest"
 	"github.com/dragoman-mcp/dragoman/internal/wire/sse"
 	"github.com/dragoman-mcp/dragoman/protocol"
@@ -41,7 +41,7 @@ func open(t *testing.T, s *toolhttp.Server) *testServer {
 		s = &toolhttp.Server{}
 	}
 	if s.Requests == nil {
-		s.Requests = everything.New(nil).Requests()
+		s.Requests = builtin.New(nil).Requests()
 	}
 	server := httptest.NewServer(mount(s))
 	t.Cleanup(func() {

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
 	"github.com/dragoman-mcp/dragoman/internal/memnet"
 	"github.com/dragoman-mcp/dragoman/internal/wire/sse"
 	"github.com/dragoman-mcp/dragoman/protocol"
@@ -135,7 +135,7 @@ func mustRequest(method string) *dragoman.Message {
 func inMemory(t *testing.T, s *toolhttp.Server, f func(t *testing.T, l *memnet.Listener)) {
 	synctest.Test(t, func(t *testing.T) {
 		if s.Requests == nil {
-			s.Requests = everything.New(nil).Requests()
+			s.Requests = builtin.New(nil).Requests()
 		}
 		l := memnet.Listen()
 		server := &http.Server{Handler: s}

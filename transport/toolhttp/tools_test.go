@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/toolhttp"
 )
@@ -24,7 +24,7 @@ import (
 func itoa(n int) string { return fmt.Sprint(n) }
 
 func TestToolsAreListedAsTheServerListsThem(t *testing.T) {
-	e := everything.New(&everything.Options{PageSize: 7})
+	e := builtin.New(&builtin.Options{PageSize: 7})
 	s := open(t, &toolhttp.Server{Requests: e.Requests()})
 	a := s.do("GET", "", "")
 	var list struct {

@@ -8,14 +8,14 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/era/internal/down"
-	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
 	"github.com/dragoman-mcp/dragoman/internal/peertest"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
 func TestEnvelopeIsChecked(t *testing.T) {
 	peertest.NoLeak(t)
-	r := newRig(t, legacy(protocol.V20251125, everything.Options{}), nil,
+	r := newRig(t, legacy(protocol.V20251125, builtin.Options{}), nil,
 		&down.Options{Revisions: []protocol.Revision{protocol.V20260728, protocol.V20251125}})
 	for _, test := range []struct {
 		what string
@@ -51,7 +51,7 @@ func TestEnvelopeIsChecked(t *testing.T) {
 
 func TestWhatTheModernEraLacksIsNotFound(t *testing.T) {
 	peertest.NoLeak(t)
-	r := newRig(t, legacy(protocol.V20251125, everything.Options{}), nil, nil)
+	r := newRig(t, legacy(protocol.V20251125, builtin.Options{}), nil, nil)
 	for _, method := range []string{
 		protocol.MethodPing, protocol.MethodInitialize, protocol.MethodSetLevel, protocol.MethodSubscribe, protocol.MethodUnsubscribe,
 		protocol.MethodTaskResult, protocol.MethodListTasks, protocol.MethodGetTask, protocol.MethodCancelTask, protocol.MethodListRoots,
@@ -180,7 +180,7 @@ func TestRevisionThatTheServerNamesIsAskedFor(t *testing.T) {
 
 func TestNothingIsServedAfterClose(t *testing.T) {
 	peertest.NoLeak(t)
-	r := newRig(t, legacy(protocol.V20251125, everything.Options{}), nil, nil)
+	r := newRig(t, legacy(protocol.V20251125, builtin.Options{}), nil, nil)
 	r.want(t.Context(), protocol.MethodListTools, nil, nil)
 	if err := r.s.Close(); err != nil {
 		t.Fatal(err)

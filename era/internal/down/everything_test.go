@@ -5,13 +5,13 @@ import (
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
 // everyRevision runs a test against the server of everything in each legacy
 // revision, over both kinds of conversations.
-func everyRevision(t *testing.T, opts everything.Options, f func(t *testing.T, rev protocol.Revision, r *rig)) {
+func everyRevision(t *testing.T, opts builtin.Options, f func(t *testing.T, rev protocol.Revision, r *rig)) {
 	for _, rev := range legacyRevisions() {
 		t.Run(rev.String(), func(t *testing.T) {
 			both(t, func(t *testing.T, wrap func(dragoman.Conn, dragoman.Peer) dragoman.Conn) {
@@ -41,7 +41,7 @@ func TestQuestionsBecomeRounds(t *testing.T) {
 		{"test_input_required_result_multiple_inputs", nil, "Hi! Ada (roots: 2)", 1, 3, true, false},
 		{"test_input_required_result_multi_round", nil, "Ada likes Ada.", 2, 0, true, false},
 	}
-	everyRevision(t, everything.Options{}, func(t *testing.T, rev protocol.Revision, r *rig) {
+	everyRevision(t, builtin.Options{}, func(t *testing.T, rev protocol.Revision, r *rig) {
 		for _, test := range tests {
 			r.t = t
 			resp, rounds := r.rounds(t.Context(), protocol.MethodCallTool, canAll, callParams(test.tool, test.args), obliging)
@@ -63,7 +63,7 @@ func TestQuestionsBecomeRounds(t *testing.T) {
 }
 
 func TestPromptsAndResourcesAskToo(t *testing.T) {
-	everyRevision(t, everything.Options{}, func(t *testing.T, rev protocol.Revision, r *rig) {
+	everyRevision(t, builtin.Options{}, func(t *testing.T, rev protocol.Revision, r *rig) {
 		if !rev.HasElicitation() {
 			return
 		}
@@ -80,7 +80,7 @@ func TestPromptsAndResourcesAskToo(t *testing.T) {
 }
 
 func TestDiscoverSaysWhatInitializeSaid(t *testing.T) {
-	everyRevision(t, everything.Options{}, func(t *testing.T, rev protocol.Revision, r *rig) {
+	everyRevision(t, builtin.Options{}, func(t *testing.T, rev protocol.Revision, r *rig) {
 		got := complete(t, r.send(t.Context(), r.request(protocol.MethodDiscover, nil, nil), nil))
 		versions, _ := json.Marshal(got["supportedVersions"])
 		if string(versions) != `["2026-07-28"]` || got["ttlMs"] != 0.0 || got["cacheScope"] != "private" || got["instructions"] == "" {
@@ -97,7 +97,7 @@ func TestDiscoverSaysWhatInitializeSaid(t *testing.T) {
 }
 
 func TestEveryResultHasItsTags(t *testing.T) {
-	everyRevision(t, everything.Options{}, func(t *testing.T, _ protocol.Revision, r *rig) {
+	everyRevision(t, builtin.Options{}, func(t *testing.T, _ protocol.Revision, r *rig) {
 		for _, test := range []struct {
 			method string
 			params object

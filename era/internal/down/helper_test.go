@@ -14,7 +14,7 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/era/internal/down"
 	"github.com/dragoman-mcp/dragoman/era/internal/pool"
-	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
 	"github.com/dragoman-mcp/dragoman/internal/peertest"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
@@ -162,9 +162,9 @@ func newRig(t *testing.T, server dragoman.Dialer, wrap func(dragoman.Conn, drago
 }
 
 // legacy returns the server of everything in one legacy revision.
-func legacy(rev protocol.Revision, opts everything.Options) dragoman.Dialer {
+func legacy(rev protocol.Revision, opts builtin.Options) dragoman.Dialer {
 	opts.Revisions = []protocol.Revision{rev}
-	return dragoman.Local(everything.New(&opts))
+	return dragoman.Local(builtin.New(&opts))
 }
 
 // both runs a test with conversations that say what a question belongs to, and

@@ -6,13 +6,13 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/era/internal/down"
-	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
 	"github.com/dragoman-mcp/dragoman/internal/peertest"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
 func TestPagesComeFromOneSession(t *testing.T) {
-	everyRevision(t, everything.Options{PageSize: 3, Numbered: 20}, func(t *testing.T, _ protocol.Revision, r *rig) {
+	everyRevision(t, builtin.Options{PageSize: 3, Numbered: 20}, func(t *testing.T, _ protocol.Revision, r *rig) {
 		for method, kind := range map[string]string{
 			protocol.MethodListResources: "resources", protocol.MethodListTools: "tools",
 			protocol.MethodListPrompts: "prompts", protocol.MethodListTemplates: "resourceTemplates",
@@ -43,7 +43,7 @@ func TestPagesComeFromOneSession(t *testing.T) {
 
 func TestCursorsThatAreNotGood(t *testing.T) {
 	peertest.NoLeak(t)
-	r := newRig(t, legacy(protocol.V20250618, everything.Options{PageSize: 3}), nil, nil)
+	r := newRig(t, legacy(protocol.V20250618, builtin.Options{PageSize: 3}), nil, nil)
 	ctx := as(t.Context(), "ada")
 	next := r.want(ctx, protocol.MethodListTools, nil, nil)["nextCursor"]
 	at := object{"cursor": next}
@@ -63,7 +63,7 @@ func TestCursorsThatAreNotGood(t *testing.T) {
 
 func TestListsSayForHowLongTheyAreGood(t *testing.T) {
 	peertest.NoLeak(t)
-	r := newRig(t, legacy(protocol.V20250618, everything.Options{}), nil, &down.Options{TTL: 3 * time.Second})
+	r := newRig(t, legacy(protocol.V20250618, builtin.Options{}), nil, &down.Options{TTL: 3 * time.Second})
 	for _, method := range []string{protocol.MethodDiscover, protocol.MethodListTools, protocol.MethodListTemplates} {
 		if got := r.want(t.Context(), method, nil, nil); got["ttlMs"] != 3000.0 {
 			t.Errorf("%s: %v", method, got["ttlMs"])

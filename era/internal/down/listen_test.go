@@ -13,7 +13,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/era/internal/down"
-	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
 	"github.com/dragoman-mcp/dragoman/internal/peertest"
 	"github.com/dragoman-mcp/dragoman/internal/wire/subscription"
 	"github.com/dragoman-mcp/dragoman/protocol"
@@ -43,7 +43,7 @@ func wantSubscription(t testing.TB, m *dragoman.Message, id dragoman.ID) {
 }
 
 func TestChangesReachAllWhoListen(t *testing.T) {
-	everyRevision(t, everything.Options{}, func(t *testing.T, _ protocol.Revision, r *rig) {
+	everyRevision(t, builtin.Options{}, func(t *testing.T, _ protocol.Revision, r *rig) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		all := object{
 			"toolsListChanged": true, "promptsListChanged": true, "resourcesListChanged": true,
@@ -326,7 +326,7 @@ func TestListenDoesNotFollowAServerThatKeepsDying(t *testing.T) {
 
 func TestListenDoesNotTakeThePlaceOfACallThatMayAsk(t *testing.T) {
 	peertest.NoLeak(t)
-	r := newRig(t, legacy(protocol.V20251125, everything.Options{}), confuse, nil)
+	r := newRig(t, legacy(protocol.V20251125, builtin.Options{}), confuse, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	_, h, done := r.listenTo(ctx, 1, canAll, object{"toolsListChanged": true})
 	h.over.Store(true) // nothing has changed, and questions are not for it

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
 	"github.com/dragoman-mcp/dragoman/internal/peertest"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
@@ -132,7 +132,7 @@ func TestSessionLostAfterTheAnswersCame(t *testing.T) {
 
 func TestSessionLostBetweenRequestsIsReplaced(t *testing.T) {
 	both(t, func(t *testing.T, wrap func(dragoman.Conn, dragoman.Peer) dragoman.Conn) {
-		r := newRig(t, legacy(protocol.V20250618, everything.Options{}), wrap, nil)
+		r := newRig(t, legacy(protocol.V20250618, builtin.Options{}), wrap, nil)
 		for range 3 {
 			complete(t, r.send(t.Context(), r.request(protocol.MethodCallTool, nil, callParams("echo", object{"text": "x"})), nil))
 			complete(t, r.send(t.Context(), r.request(protocol.MethodCallTool, canAll, callParams("echo", object{"text": "x"})), nil))

@@ -10,7 +10,7 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/era/internal/down"
 	"github.com/dragoman-mcp/dragoman/era/internal/pool"
-	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
 	"github.com/dragoman-mcp/dragoman/internal/peertest"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
@@ -130,7 +130,7 @@ func TestCallsOfOneCallerRunSideBySideInOneSession(t *testing.T) {
 
 func TestAtTheLimitAnIdleSessionGivesWay(t *testing.T) {
 	both(t, func(t *testing.T, wrap func(dragoman.Conn, dragoman.Peer) dragoman.Conn) {
-		r := newRig(t, legacy(protocol.V20250618, everything.Options{}), wrap, &down.Options{Pool: pool.New(&pool.Options{Max: 2})})
+		r := newRig(t, legacy(protocol.V20250618, builtin.Options{}), wrap, &down.Options{Pool: pool.New(&pool.Options{Max: 2})})
 		for _, who := range []string{"a", "b", "a", "c"} {
 			r.want(as(t.Context(), who), protocol.MethodListTools, nil, nil)
 		}

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
 	"github.com/dragoman-mcp/dragoman/internal/peertest"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
@@ -41,7 +41,7 @@ func levelsOf(t testing.TB, notes []*dragoman.Message) (levels []string) {
 func TestLogsAreThoseThatWereAskedFor(t *testing.T) {
 	for _, caps := range []object{nil, canAll} {
 		t.Run(fmt.Sprint(len(caps)), func(t *testing.T) {
-			everyRevision(t, everything.Options{}, func(t *testing.T, _ protocol.Revision, r *rig) {
+			everyRevision(t, builtin.Options{}, func(t *testing.T, _ protocol.Revision, r *rig) {
 				for _, test := range []struct {
 					level string
 					want  []string
@@ -214,7 +214,7 @@ func steps(t testing.TB, notes []*dragoman.Message) string {
 }
 
 func TestProgressOfPlainRequests(t *testing.T) {
-	everyRevision(t, everything.Options{}, func(t *testing.T, _ protocol.Revision, r *rig) {
+	everyRevision(t, builtin.Options{}, func(t *testing.T, _ protocol.Revision, r *rig) {
 		for _, caps := range []object{nil, canAll} {
 			h := hear(t)
 			params := joined(callParams("slow", object{"ms": 1, "steps": 3}), meta(object{"progressToken": "t"}))
@@ -228,7 +228,7 @@ func TestProgressOfPlainRequests(t *testing.T) {
 }
 
 func TestErrorsHaveTheCodesOfTheModernEra(t *testing.T) {
-	everyRevision(t, everything.Options{}, func(t *testing.T, _ protocol.Revision, r *rig) {
+	everyRevision(t, builtin.Options{}, func(t *testing.T, _ protocol.Revision, r *rig) {
 		r.refused(t.Context(), r.request(protocol.MethodReadResource, nil, object{"uri": "test://no-such"}), protocol.CodeInvalidParams, "not found")
 		for sent, want := range map[int]int{-32050: protocol.CodeInternal, -32000: -32000, -1: -1} {
 			for _, caps := range []object{nil, canAll} {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/era/internal/up"
-	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -22,9 +22,9 @@ const patience = 10 * time.Second
 var legacy = []protocol.Revision{protocol.V20241105, protocol.V20250326, protocol.V20250618, protocol.V20251125}
 
 // modern returns the built-in server, which knows nothing of the legacy era.
-func modern(t *testing.T) *everything.Server {
+func modern(t *testing.T) *builtin.Server {
 	t.Helper()
-	s := everything.New(&everything.Options{Revisions: []protocol.Revision{protocol.V20260728}})
+	s := builtin.New(&builtin.Options{Revisions: []protocol.Revision{protocol.V20260728}})
 	t.Cleanup(func() { s.Close() })
 	return s
 }

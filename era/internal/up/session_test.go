@@ -12,7 +12,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/era/internal/up"
-	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
 	"github.com/dragoman-mcp/dragoman/internal/peertest"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
@@ -170,7 +170,7 @@ func TestServerWithoutACommonRevisionIsNamedAsSuch(t *testing.T) {
 			wants(t, string(e.Data), `"requested":"2025-06-18"`)
 		})
 	}
-	old := everything.New(&everything.Options{Revisions: legacy})
+	old := builtin.New(&builtin.Options{Revisions: legacy})
 	link, err := dragoman.Local(old).Dial(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)

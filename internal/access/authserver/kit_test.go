@@ -20,8 +20,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/access/auth"
 	"github.com/dragoman-mcp/dragoman/internal/access/authserver"
 	"github.com/dragoman-mcp/dragoman/internal/authtest"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/store"
 	"github.com/dragoman-mcp/dragoman/internal/memnet"
-	"github.com/dragoman-mcp/dragoman/internal/state"
 	"github.com/dragoman-mcp/dragoman/internal/util/limit"
 	"github.com/dragoman-mcp/dragoman/internal/wire/httpserver"
 )
@@ -53,7 +53,7 @@ func newWorld(t *testing.T, provider authtest.Options, change func(*authserver.O
 	provider.Identity, provider.Listener = true, net
 	w := &world{t: t, provider: authtest.New(t, &provider), docs: make(map[string]string), inside: inside}
 	w.opts = authserver.Options{
-		URL: us, Key: []byte(rand.Text() + rand.Text())[:state.KeySize], Store: state.NewMemory(0),
+		URL: us, Key: []byte(rand.Text() + rand.Text())[:store.KeySize], Store: store.NewMemory(0),
 		Scopes: []string{"read", "write"}, Documents: documents{w}, Logger: slog.New(slog.NewTextHandler(&w.log, nil)),
 		Provider: authserver.Provider{
 			ClaimOptions: auth.ClaimOptions{Issuer: w.provider.Issuer}, ClientID: "client", ClientSecret: "secret",
@@ -296,7 +296,7 @@ func (p *program) signIn(b *authtest.Browser) tokens {
 
 // A spyStore remembers what it was given.
 type spyStore struct {
-	state.Store
+	store.Store
 	seen []string
 }
 

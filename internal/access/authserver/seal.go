@@ -13,12 +13,12 @@ import (
 	"encoding/json"
 	"errors"
 
-	"github.com/dragoman-mcp/dragoman/internal/state"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/store"
 )
 
 // derive returns the key for one purpose.
 func derive(key []byte, purpose string) []byte {
-	out, err := hkdf.Key(sha256.New, key, nil, "dragoman "+purpose, state.KeySize)
+	out, err := hkdf.Key(sha256.New, key, nil, "dragoman "+purpose, store.KeySize)
 	if err != nil {
 		panic(err) // the length is one that there is
 	}

@@ -14,7 +14,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/access/auth"
 	"github.com/dragoman-mcp/dragoman/internal/access/oidc"
-	"github.com/dragoman-mcp/dragoman/internal/state"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/store"
 	"github.com/dragoman-mcp/dragoman/internal/util/limit"
 	"github.com/dragoman-mcp/dragoman/internal/wire/httpclient"
 	"github.com/dragoman-mcp/dragoman/internal/wire/httpserver"
@@ -69,7 +69,7 @@ type Options struct {
 
 	// Store keeps the sign-ins, and Key, of state.KeySize bytes, seals what clients and browsers
 	// keep for us. If Store is nil, sign-ins end with the Server.
-	Store state.Store
+	Store store.Store
 	Key   []byte
 
 	// Revoked, if not nil, is told the digests of access tokens that are to be verified
@@ -130,8 +130,8 @@ func New(o *Options) (*Server, error) {
 		return nil, fmt.Errorf("authserver: our URL %w", err)
 	case u.Path != "" || u.RawQuery != "":
 		return nil, errors.New("authserver: our URL must be a scheme and a host alone")
-	case len(o.Key) != state.KeySize:
-		return nil, fmt.Errorf("authserver: the key must have %d bytes", state.KeySize)
+	case len(o.Key) != store.KeySize:
+		return nil, fmt.Errorf("authserver: the key must have %d bytes", store.KeySize)
 	}
 	s.base, s.secure, s.callback = u, u.Scheme == "https", s.issuer+callbackPath
 	if s.opts.AccessFor <= 0 {
@@ -148,7 +148,7 @@ func New(o *Options) (*Server, error) {
 		s.opts.Schemes = DefaultSchemes
 	}
 	if s.opts.Store == nil {
-		s.opts.Store = state.NewMemory(MaxSignIns)
+		s.opts.Store = store.NewMemory(MaxSignIns)
 	}
 	s.opts.Scopes = slices.Compact(slices.Sorted(slices.Values(slices.Concat(o.Scopes, o.Needed))))
 	s.clients, s.transactions = newBox(o.Key, "client"), newBox(o.Key, "transaction")

@@ -15,8 +15,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/cmdline"
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/control"
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
-	"github.com/dragoman-mcp/dragoman/internal/config"
-	"github.com/dragoman-mcp/dragoman/internal/manager"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/config"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/upstream"
 	"github.com/dragoman-mcp/dragoman/internal/target"
 	"github.com/dragoman-mcp/dragoman/internal/util/humanize"
 	"github.com/dragoman-mcp/dragoman/oauth"
@@ -56,7 +56,7 @@ func openSignIn(s *cmdline.SignInSettings, name string, files []string, v *say.C
 	if c.Auth.TokenFile != "" || len(c.Auth.Command) > 0 {
 		return nil, fmt.Errorf("%s has a token in its configuration, and no sign-in is made", name)
 	}
-	conf, err := manager.SignInConfig(c)
+	conf, err := upstream.SignInConfig(c)
 	if err != nil {
 		return nil, err
 	}

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
-	"github.com/dragoman-mcp/dragoman/internal/config/hostfile"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/config/hostfile"
 	"github.com/dragoman-mcp/dragoman/internal/util/humanize"
 	"github.com/dragoman-mcp/dragoman/internal/util/redact"
 	"github.com/spf13/cobra"

@@ -20,7 +20,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/control"
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
-	"github.com/dragoman-mcp/dragoman/internal/manager"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/upstream"
 	"github.com/dragoman-mcp/dragoman/internal/util/humanize"
 	"github.com/dragoman-mcp/dragoman/internal/util/redact"
 	"github.com/spf13/cobra"
@@ -158,11 +158,11 @@ If several gateways are running, name the file of one, or its socket with --sock
 		Args:              cobra.RangeArgs(1, 2),
 		ValidArgsFunction: control.CompleteServer,
 		RunE: func(c *cobra.Command, args []string) error {
-			var status manager.Status
+			var status upstream.Status
 			if err := control.CallOf(c.Context(), args[0], socket, args[1:], http.MethodPost, "/servers/"+url.PathEscape(args[0])+"/restart", &status); err != nil {
 				return err
 			}
-			return showServers(c.OutOrStdout(), []manager.Status{status}, say.Width(c.OutOrStdout()))
+			return showServers(c.OutOrStdout(), []upstream.Status{status}, say.Width(c.OutOrStdout()))
 		},
 	}
 	control.AddFlag(c.Flags(), &socket)
@@ -243,7 +243,7 @@ const lastErrorColumn = "LAST ERROR"
 
 // showServers prints a table of servers. Where it is wider than the terminal, errors stand below their
 // servers, and columns are left out.
-func showServers(w io.Writer, list []manager.Status, width int) error {
+func showServers(w io.Writer, list []upstream.Status, width int) error {
 	rows := [][]string{{"NAME", "STATE", "FOR", "TRANSPORT", "REVISION", "TOOLS", "SESSIONS", "CALLS", "PROCESSES", "MEMORY", "RESTARTS", lastErrorColumn}}
 	below := make([]string, len(list))
 	for i := range list {
@@ -313,7 +313,7 @@ func tableWidth(rows [][]string) int {
 }
 
 // lastError returns the last error of a server in a line, and how long ago it was.
-func lastError(s *manager.Status) string {
+func lastError(s *upstream.Status) string {
 	text := redact.Printable(say.Plain(firstLine(s.LastError)), "")
 	if text != "" && s.LastErrorAt != nil {
 		text = humanize.Duration(time.Since(*s.LastErrorAt).Round(time.Second)) + " ago: " + text
@@ -362,7 +362,7 @@ func showLater(w io.Writer, keys []string) {
 func showLogs(w io.Writer, body io.Reader) error {
 	lines := json.NewDecoder(body)
 	for {
-		var l manager.LogLine
+		var l upstream.LogLine
 		switch err := lines.Decode(&l); {
 		case errors.Is(err, io.EOF), errors.Is(err, context.Canceled):
 			return nil

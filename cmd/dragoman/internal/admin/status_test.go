@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
-	"github.com/dragoman-mcp/dragoman/internal/manager"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/upstream"
 )
 
 func TestStatusShowsWhatIsWrong(t *testing.T) {
@@ -14,7 +14,7 @@ func TestStatusShowsWhatIsWrong(t *testing.T) {
 	var b strings.Builder
 	err := showStatus(&b, &gateway.Status{
 		Draining:     true,
-		Servers:      []manager.Status{{Name: "files", State: "backing off", LastError: "it has ended"}},
+		Servers:      []upstream.Status{{Name: "files", State: "backing off", LastError: "it has ended"}},
 		Groups:       []gateway.Grouped{{Name: "office", Path: "/groups/office/mcp", Servers: []string{"files"}}},
 		Reload:       &gateway.Reloaded{At: noon, Failed: true, Error: "dragoman.yaml:3: no such key"},
 		Later:        []string{"listen", "limits"},
@@ -35,7 +35,7 @@ func TestStatusShowsWhatIsWrong(t *testing.T) {
 
 func TestReloadAndStatusNameWhatIsLeftOutAndWhy(t *testing.T) {
 	r := &gateway.Reloaded{
-		Changes: manager.Changes{Added: []string{"more"}, Kept: []string{"files"}},
+		Changes: upstream.Changes{Added: []string{"more"}, Kept: []string{"files"}},
 		LeftOut: []gateway.LeftOut{{Server: "files", Runs: true, Error: "dragoman.yaml:3: no such key"}, {Server: "mail", Error: "dragoman.yaml:7: no command"}},
 		Later:   []string{"state"},
 	}
@@ -58,7 +58,7 @@ func TestReloadAndStatusNameWhatIsLeftOutAndWhy(t *testing.T) {
 }
 
 func TestStatusFitsIntoTheLinesOfATerminal(t *testing.T) {
-	list := []manager.Status{
+	list := []upstream.Status{
 		{Name: "files", State: "ready", Transport: "stdio", Revision: "2025-11-25", Tools: 12},
 		{Name: "mail", State: "backing off", Transport: "stdio", LastError: "stdio: cannot start \"mail-server\": executable file not found"},
 	}

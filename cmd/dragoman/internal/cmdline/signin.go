@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
-	"github.com/dragoman-mcp/dragoman/internal/config"
-	"github.com/dragoman-mcp/dragoman/internal/manager"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/config"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/upstream"
 	"github.com/dragoman-mcp/dragoman/internal/util/redact"
 	"github.com/dragoman-mcp/dragoman/oauth"
 	"github.com/spf13/pflag"
@@ -96,8 +96,8 @@ func (s *SignInSettings) Settle() error {
 }
 
 // Options returns how servers are signed in to. wait has requests wait for the user.
-func (s *SignInSettings) Options(wait bool, v *say.Console) *manager.SignInOptions {
-	return &manager.SignInOptions{
+func (s *SignInSettings) Options(wait bool, v *say.Console) *upstream.SignInOptions {
+	return &upstream.SignInOptions{
 		Store: OpenSignIns(v), Wait: wait, Timeout: s.Timeout, NoBrowser: !s.OpensBrowser(""),
 		Prompt: func(server string, p oauth.Prompt) bool {
 			return ShowPrompt(server, p, s.OpensBrowser(s.Auth.Grant), v)
@@ -162,8 +162,8 @@ func ShowPrompt(server string, p oauth.Prompt, browser bool, v *say.Console) boo
 
 // checkSignIn refuses a configuration of a sign-in that makes no sense.
 func checkSignIn(c *config.Server) error {
-	conf, err := manager.SignInConfig(c)
-	if err != nil || !manager.SignsIn(c) {
+	conf, err := upstream.SignInConfig(c)
+	if err != nil || !upstream.SignsIn(c) {
 		return err
 	}
 	source, err := oauth.New(conf)

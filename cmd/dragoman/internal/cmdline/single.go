@@ -16,10 +16,10 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
-	"github.com/dragoman-mcp/dragoman/internal/config"
-	"github.com/dragoman-mcp/dragoman/internal/everything"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
-	"github.com/dragoman-mcp/dragoman/internal/manager"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/config"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/upstream"
 	"github.com/dragoman-mcp/dragoman/internal/target"
 	"github.com/dragoman-mcp/dragoman/oauth"
 	"github.com/dragoman-mcp/dragoman/protocol"
@@ -37,9 +37,9 @@ const (
 type Server struct {
 	*target.Target
 	File    config.File
-	BuiltIn *everything.Server // nil if the server is named
-	root    *gateway.Backend   // what clients of the built-in server see; else nil
-	SignIn  *manager.SignInOptions
+	BuiltIn *builtin.Server  // nil if the server is named
+	root    *gateway.Backend // what clients of the built-in server see; else nil
+	SignIn  *upstream.SignInOptions
 	Calls   slog.Level // of the log lines of calls
 	Title   string     // what it calls itself, if it has come up
 }
@@ -115,7 +115,7 @@ func (o *Server) useBuiltIn(s *Settings) error {
 		return err
 	}
 	o.Target = &target.Target{Name: "everything", How: "built-in"}
-	o.BuiltIn = everything.New(&everything.Options{Version: say.Version(), Revisions: revisions})
+	o.BuiltIn = builtin.New(&builtin.Options{Version: say.Version(), Revisions: revisions})
 	o.root = &gateway.Backend{Acceptor: o.BuiltIn}
 	if speaksEra(revisions, protocol.Legacy) {
 		o.root.Sessions = o.BuiltIn
@@ -197,7 +197,7 @@ func (o *Server) Explain(err error) error {
 		err = e
 	}
 	if o.Process {
-		return fmt.Errorf("the server did not come up: %w%s", say.PlainError(err), manager.PassHint(err, true))
+		return fmt.Errorf("the server did not come up: %w%s", say.PlainError(err), upstream.PassHint(err, true))
 	}
 	if e, ok := errors.AsType[*oauth.SignInError](err); ok {
 		return fmt.Errorf("%s: %w", o.Name, e)

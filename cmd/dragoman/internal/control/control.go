@@ -22,9 +22,9 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
-	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
-	"github.com/dragoman-mcp/dragoman/internal/manager"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/config"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/upstream"
 	"github.com/dragoman-mcp/dragoman/internal/util/humanize"
 	"github.com/dragoman-mcp/dragoman/internal/util/lazy"
 	"github.com/dragoman-mcp/dragoman/internal/wire/httpserver"
@@ -267,7 +267,7 @@ func exists(file string) bool {
 // having returns the sockets of the gateways that have a server of that name.
 func having(ctx context.Context, live []string, server string) (with []string) {
 	for i, s := range Statuses(ctx, live) {
-		if s != nil && slices.ContainsFunc(s.Servers, func(s manager.Status) bool { return s.Name == server }) {
+		if s != nil && slices.ContainsFunc(s.Servers, func(s upstream.Status) bool { return s.Name == server }) {
 			with = append(with, live[i])
 		}
 	}

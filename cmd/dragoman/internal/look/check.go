@@ -9,7 +9,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/use"
 	"github.com/dragoman-mcp/dragoman/internal/check"
-	"github.com/dragoman-mcp/dragoman/internal/manager"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/upstream"
 	"github.com/dragoman-mcp/dragoman/internal/util/humanize"
 	"github.com/dragoman-mcp/dragoman/oauth"
 	"github.com/dragoman-mcp/dragoman/protocol"
@@ -117,7 +117,7 @@ func checkFailure(err error, login string) error {
 	case isStart:
 		return &say.Failure{Status: say.ExitUnreachable, Err: fmt.Errorf("cannot start %q: %w", start.Command, start.Err), Hint: start.Advice}
 	case unreached:
-		return &say.Failure{Status: say.ExitUnreachable, Err: err, Hint: "dragoman probe shows why" + manager.PassHint(err, true)}
+		return &say.Failure{Status: say.ExitUnreachable, Err: err, Hint: "dragoman probe shows why" + upstream.PassHint(err, true)}
 	}
 	return err
 }

@@ -10,8 +10,8 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/use"
-	"github.com/dragoman-mcp/dragoman/internal/config"
-	"github.com/dragoman-mcp/dragoman/internal/manager"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/config"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/upstream"
 	"github.com/dragoman-mcp/dragoman/internal/probe"
 	"github.com/dragoman-mcp/dragoman/internal/util/redact"
 	"github.com/spf13/cobra"
@@ -57,7 +57,7 @@ sign-in, 4 if it is not reached or does not answer, 6 if there are problems. See
 				Timeout: u.Timeout, Start: max(u.Timeout, cmp.Or(u.DialTimeout, lookStart)), Login: "dragoman login " + u.SignInTarget(server),
 			}
 			if reached.SignIn != nil {
-				if o.SignIn, err = manager.SignInConfig(server); err != nil {
+				if o.SignIn, err = upstream.SignInConfig(server); err != nil {
 					return err
 				}
 			}
@@ -91,11 +91,11 @@ func setTimeout(c *cobra.Command, u *use.Target) {
 }
 
 // reach makes a server that is looked at. Nobody is asked to sign in for that.
-func reach(u *use.Target, server *config.Server) (*manager.Reached, error) {
+func reach(u *use.Target, server *config.Server) (*upstream.Reached, error) {
 	if u.Timeout <= 0 {
 		u.Timeout = lookTimeout
 	}
-	return u.Reach(server, manager.ReachOptions{})
+	return u.Reach(server, upstream.ReachOptions{})
 }
 
 // lookedAt names a server that is looked at: by its URL, without secrets, or its command.

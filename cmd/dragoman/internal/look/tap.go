@@ -17,7 +17,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/control"
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/use"
-	"github.com/dragoman-mcp/dragoman/internal/manager"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/upstream"
 	"github.com/dragoman-mcp/dragoman/internal/tap"
 	"github.com/dragoman-mcp/dragoman/internal/target"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
@@ -219,7 +219,7 @@ func (t *tapping) reach(c *cobra.Command, show func(tap.Event)) error {
 		return err
 	}
 	v := t.Console
-	reached, err := t.Target.Reach(server, manager.ReachOptions{SignIn: t.SignIn.Options(true, v), DialTimeout: cmp.Or(t.DialTimeout, use.ConnectURL)})
+	reached, err := t.Target.Reach(server, upstream.ReachOptions{SignIn: t.SignIn.Options(true, v), DialTimeout: cmp.Or(t.DialTimeout, use.ConnectURL)})
 	if err != nil {
 		return err
 	}

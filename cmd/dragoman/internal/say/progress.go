@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/client"
-	"github.com/dragoman-mcp/dragoman/internal/manager"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/upstream"
 	"github.com/dragoman-mcp/dragoman/internal/util/humanize"
 	"github.com/dragoman-mcp/dragoman/internal/util/redact"
 )
@@ -154,7 +154,7 @@ type steps struct {
 // NewSteps returns steps of what is done. The caller ends them.
 func NewSteps(v *Console, name string) *steps {
 	s := &steps{console: v, name: name}
-	s.timer = time.AfterFunc(manager.StartNotice, s.tell)
+	s.timer = time.AfterFunc(upstream.StartNotice, s.tell)
 	return s
 }
 

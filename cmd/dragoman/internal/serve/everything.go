@@ -6,7 +6,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/cmdline"
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
-	"github.com/dragoman-mcp/dragoman/internal/everything"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
 	"github.com/dragoman-mcp/dragoman/internal/trace"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
 	"github.com/spf13/cobra"
@@ -77,7 +77,7 @@ func serveEverything(c *cobra.Command, flags *serveFlags) error {
 	if say.IsTerminal(os.Stdin) {
 		v.Printf("the built-in MCP server reads messages from standard input, one a line; Ctrl-D ends it.")
 	}
-	server := everything.New(&everything.Options{Name: "dragoman-everything", Version: say.Version(), Revisions: revisions})
+	server := builtin.New(&builtin.Options{Name: "dragoman-everything", Version: say.Version(), Revisions: revisions})
 	v.Out.Start()
 	return v.Finish(stdio.Serve(c.Context(), server, opts))
 }

@@ -18,9 +18,9 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/cmdline"
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
-	"github.com/dragoman-mcp/dragoman/internal/config"
-	"github.com/dragoman-mcp/dragoman/internal/everything"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/config"
 	"github.com/dragoman-mcp/dragoman/internal/peertest"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/sse"
@@ -77,7 +77,7 @@ func TestS61_RunLeavesNothingBehindInItsProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	upstream := &stdio.Server{Acceptor: everything.New(&everything.Options{Revisions: []protocol.Revision{protocol.LatestLegacy}})}
+	upstream := &stdio.Server{Acceptor: builtin.New(&builtin.Options{Revisions: []protocol.Revision{protocol.LatestLegacy}})}
 	var running sync.WaitGroup
 	running.Go(func() { _ = upstream.Serve(l) }) // until Close
 	h, v := awaitOutput("configuration of a client")

@@ -16,9 +16,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/cmdline"
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/control"
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
-	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
-	"github.com/dragoman-mcp/dragoman/internal/manager"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/config"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/upstream"
 	"github.com/dragoman-mcp/dragoman/internal/util/humanize"
 	"github.com/dragoman-mcp/dragoman/oauth"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
@@ -161,8 +161,8 @@ func (s *serveOptions) serve(c *cobra.Command, load func() (*config.File, *confi
 
 // signIn returns how servers are signed in to. Nobody waits for that, and no browser is
 // opened: we may be a service.
-func (s *serveOptions) signIn(v *say.Console) *manager.SignInOptions {
-	return &manager.SignInOptions{
+func (s *serveOptions) signIn(v *say.Console) *upstream.SignInOptions {
+	return &upstream.SignInOptions{
 		Store: cmdline.OpenSignIns(v), NoBrowser: true,
 		Prompt: func(server string, p oauth.Prompt) bool { return cmdline.ShowPrompt(server, p, false, v) },
 		Command: func(c *config.Server) string {

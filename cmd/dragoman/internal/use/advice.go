@@ -13,9 +13,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/client"
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/control"
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
-	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
-	"github.com/dragoman-mcp/dragoman/internal/manager"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/config"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/upstream"
 	"github.com/dragoman-mcp/dragoman/internal/target"
 	"github.com/dragoman-mcp/dragoman/internal/util/redact"
 	"github.com/dragoman-mcp/dragoman/internal/wire/httpframe"
@@ -85,7 +85,7 @@ func (u *Target) ended(server *config.Server, exit *stdio.ExitError, f *say.Fail
 	case exit.Stderr == "":
 		f.Hint = "it wrote nothing to standard error; " + again
 	}
-	f.Hint += manager.PassHint(exit, true)
+	f.Hint += upstream.PassHint(exit, true)
 }
 
 // prefix is the name of a server before an error that shows its command, which says enough if the
@@ -190,9 +190,9 @@ func (u *Target) nothing(ctx context.Context, s *Session, what string) string {
 	var starting, down []string
 	for i := range status.Servers {
 		switch one := &status.Servers[i]; one.State {
-		case manager.Starting:
+		case upstream.Starting:
 			starting = append(starting, one.Name)
-		case manager.Ready, manager.Degraded, manager.Idle:
+		case upstream.Ready, upstream.Degraded, upstream.Idle:
 		default:
 			down = append(down, one.Name)
 		}

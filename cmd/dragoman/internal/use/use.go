@@ -22,10 +22,10 @@ import (
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/cmdline"
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/control"
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
-	"github.com/dragoman-mcp/dragoman/internal/config"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
-	"github.com/dragoman-mcp/dragoman/internal/manager"
-	"github.com/dragoman-mcp/dragoman/internal/state"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/config"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/store"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/upstream"
 	"github.com/dragoman-mcp/dragoman/internal/target"
 	"github.com/dragoman-mcp/dragoman/internal/trace"
 	"github.com/dragoman-mcp/dragoman/internal/util/humanize"
@@ -281,7 +281,7 @@ func (u *Target) running(ctx context.Context, name string) (*config.Server, erro
 		for j := range s.Servers {
 			names = append(names, s.Servers[j].Name)
 		}
-		if name == "" || slices.ContainsFunc(s.Servers, func(s manager.Status) bool { return s.Name == name }) {
+		if name == "" || slices.ContainsFunc(s.Servers, func(s upstream.Status) bool { return s.Name == name }) {
 			found = append(found, sockets[i])
 			if len(s.Files) > 0 {
 				serving = append(serving, sockets[i])
@@ -316,10 +316,10 @@ func (u *Target) running(ctx context.Context, name string) (*config.Server, erro
 
 // Reach makes a server, which nothing is started or dialled for. Unless o says how to sign in,
 // sign-ins that are there are used, and nobody is asked for one.
-func (u *Target) Reach(server *config.Server, o manager.ReachOptions) (*manager.Reached, error) {
+func (u *Target) Reach(server *config.Server, o upstream.ReachOptions) (*upstream.Reached, error) {
 	v, also := u.Console, o.OnStderr
 	if o.SignIn == nil {
-		o.SignIn = &manager.SignInOptions{Store: cmdline.OpenSignIns(v)}
+		o.SignIn = &upstream.SignInOptions{Store: cmdline.OpenSignIns(v)}
 	}
 	o.MaxMessage, o.Logger = u.MaxMessage, v.Log
 	o.OnStderr = func(line string) {
@@ -330,7 +330,7 @@ func (u *Target) Reach(server *config.Server, o manager.ReachOptions) (*manager.
 			also(line)
 		}
 	}
-	return manager.Reach(server, &o)
+	return upstream.Reach(server, &o)
 }
 
 // A Session is a server that a command uses.
@@ -383,7 +383,7 @@ func (u *Target) Open(ctx context.Context, server *config.Server, opts *client.O
 	if server.Command != "" {
 		wait = useConnectCommand
 	}
-	how := manager.ReachOptions{
+	how := upstream.ReachOptions{
 		DialTimeout: cmp.Or(u.DialTimeout, wait), OnStderr: shown.add,
 		Notice: func(level slog.Level, text string) {
 			stray.Store(&text)
@@ -414,7 +414,7 @@ func (u *Target) Open(ctx context.Context, server *config.Server, opts *client.O
 	if v.Spins() {
 		shown.seen = waiting.Stderr
 	} else {
-		notice := time.AfterFunc(manager.StartNotice, func() {
+		notice := time.AfterFunc(upstream.StartNotice, func() {
 			v.Printf("%s: no answer yet; waiting for up to %v (--connect-timeout)", server.Name, o.ConnectTimeout)
 			shown.follow()
 		})
@@ -453,16 +453,16 @@ func (u *Target) Open(ctx context.Context, server *config.Server, opts *client.O
 
 // remember returns what is known of a server from earlier commands and gateways. The caller
 // calls forget when nothing more will be noted.
-func (u *Target) remember(server *config.Server) (m *manager.Memory, forget func()) {
+func (u *Target) remember(server *config.Server) (m *upstream.Memory, forget func()) {
 	dir, log := cmdline.CacheDirectory(), u.Console.Log
 	if server.Command != "" && dir != "" {
-		opened, err := state.Open(dir)
+		opened, err := store.Open(dir)
 		if err == nil {
-			return manager.Remember(server, opened, log), func() { _ = opened.Close() } // what was noted is on disk
+			return upstream.Remember(server, opened, log), func() { _ = opened.Close() } // what was noted is on disk
 		}
 		log.Debug("the era of the server is not remembered", "error", err)
 	}
-	return manager.Remember(server, state.NewMemory(0), log), func() {}
+	return upstream.Remember(server, store.NewMemory(0), log), func() {}
 }
 
 // SignInTarget names a server for dragoman login. A URL that may hold a secret is not shown.

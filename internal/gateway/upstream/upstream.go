@@ -1,0 +1,556 @@
+package upstream
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/era"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/config"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/credential"
+	"github.com/dragoman-mcp/dragoman/internal/util/limit"
+	"github.com/dragoman-mcp/dragoman/protocol"
+	"github.com/dragoman-mcp/dragoman/transport/stdio"
+)
+
+// An Upstream is a server that has a name. It has two doors, Accept and Requests;
+// both serve any number of clients at once.
+type Upstream struct {
+	manager  *Manager
+	name     string
+	digest   string // of its configuration
+	conf     atomic.Pointer[config.Server]
+	set      settings
+	log      *slog.Logger
+	logs     *lastLines
+	lists    *lists
+	revision atomic.Pointer[string] // that a legacy server answered with, as JSON
+	memory   *Memory                // of earlier processes
+	stray    atomic.Pointer[string] // the first line on its stdout that is no message
+	waiting  atomic.Bool            // it has been told that an answer is waited for
+
+	admission  admission
+	broken     error // why the configuration cannot be used
+	sources    sources
+	credential *credential.Source // nil if none is configured
+	tls        *tls.Config        // of connections to a URL; set once, as proxy is
+	proxy      func(*http.Request) (*url.URL, error)
+	signsIn    bool        // if the server wants that
+	supervisor *supervisor // nil if it cannot be used, or is not to be
+	draining   atomic.Bool
+	calls      atomic.Int64 // that were passed on
+
+	mu        sync.Mutex
+	listeners map[*int]func(note string) // see OnChange
+	clients   map[*conversation]struct{} // whose session has begun; those that are over may be among them
+	sweepAt   int                        // how many there are when those are forgotten
+	warned    time.Time                  // when its failing was last a warning
+}
+
+var _ dragoman.Acceptor = (*Upstream)(nil)
+
+// newUpstream makes an upstream, and starts its server unless that is lazy.
+func (m *Manager) newUpstream(c *config.Server, digest string) *Upstream {
+	u := &Upstream{
+		manager: m, name: c.Name, digest: digest, set: newSettings(c), log: m.opts.Logger.With("server", c.Name),
+		logs: new(lastLines), lists: newLists(c.Command != ""), listeners: make(map[*int]func(string)), clients: make(map[*conversation]struct{}),
+	}
+	u.conf.Store(c)
+	u.memory = remember(c, m.opts.Store, m.salt, u.log)
+	u.admission = admission{up: u, line: limit.Line{Max: u.set.calls, Queue: u.set.queue}}
+	if c.Disabled {
+		return u
+	}
+	u.signsIn = m.opts.SignIn != nil && SignsIn(c)
+	if u.broken = u.prepare(); u.broken != nil {
+		u.event(EventStopped, nil, "server configuration cannot be used: "+u.redactError(u.broken))
+		return u
+	}
+	supervised := !u.set.passes && !m.opts.Unsupervised
+	if supervised {
+		u.load()
+	}
+	u.supervisor = newSupervisor(u, supervised)
+	u.supervisor.begin()
+	return u
+}
+
+// prepare makes what the server is reached with, and sees whether it can be used.
+func (u *Upstream) prepare() (err error) {
+	c := u.conf.Load()
+	if u.tls, u.proxy, err = connectionOf(c, u.log); err != nil {
+		return err
+	}
+	if u.credential, err = newCredential(c, u.vet(), u.log); err != nil {
+		return err
+	}
+	if u.sources.shared, err = u.newSource(""); err != nil {
+		return err
+	}
+	_, err = u.newTarget(nil)
+	return err
+}
+
+// newServer makes the server as clients of either era see it.
+func (u *Upstream) newServer(d dragoman.Dialer) *era.Server {
+	conf, set := u.conf.Load(), &u.set
+	t, _ := u.newTarget(nil) // it was made before
+	s := &era.Server{
+		Dialer: d, Stateless: t.Stateless,
+		ProbeTimeout: min(orDefault(t.ProbeTimeout, era.DefaultProbeTimeout), set.connect/3), DialTimeout: set.connect,
+		Timeout: longest(set.timeout, conf.Tools.Timeout), Isolation: set.isolation, Warm: conf.Pool,
+		MaxSessions: conf.Sessions, MaxPerCaller: conf.SessionsPerClient, MaxSuspended: conf.Suspended, IdleTimeout: set.sessionIdle(conf),
+		Hint: u.memory.Hint(), OnEra: u.memory.Found,
+		Changed: u.changed, Name: u.manager.opts.Name, Version: u.manager.opts.Version, Logger: u.log,
+	}
+	if t.Probe != nil {
+		s.Probe = u.probe
+	}
+	legacy, modern := protocol.Legacy, protocol.Modern
+	switch conf.Era {
+	case "legacy":
+		s.Era = &legacy
+	case "modern":
+		s.Era = &modern
+	}
+	return s
+}
+
+// probe finds out the server's era, with what is passed on for who wants to know.
+func (u *Upstream) probe(ctx context.Context) (protocol.Era, error) {
+	t, err := u.newTarget(u.passedOf(dragoman.CallerOf(ctx)))
+	if err != nil {
+		return 0, err
+	}
+	found, err := t.Probe(ctx)
+	return found, u.explain(ctx, err)
+}
+
+// Name returns the upstream's name.
+func (u *Upstream) Name() string { return u.name }
+
+// Config returns the upstream's configuration, which must not be changed.
+func (u *Upstream) Config() *config.Server { return u.conf.Load() }
+
+// Requests is the door for requests of the modern era.
+func (u *Upstream) Requests() dragoman.Peer { return requests{u} }
+
+type requests struct{ up *Upstream }
+
+// Call implements dragoman.Peer. What comes when the upstream is being retired, or has
+// not been sent by then, goes to the one in its place.
+func (d requests) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+	resp, err := d.call(ctx, req, from)
+	if err == nil && resp != nil && resp.IsError() && resp.RPCError().Code == protocol.CodeDraining {
+		if next := d.up.successor(); next != nil {
+			return requests{next}.Call(ctx, req, from)
+		}
+	}
+	return resp, err
+}
+
+func (d requests) call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+	u := d.up
+	if e := u.shut(); e != nil {
+		return req.Fail(e), nil
+	}
+	ctx = u.passing(protocol.Identify(ctx, req))
+	asks := u.signsIn && protocol.MayNeedInput(req.Method())
+	if asks {
+		var err error
+		if req, err = u.afterQuestion(ctx, req); err != nil {
+			return protocol.Failure(req, err), nil
+		}
+	}
+	if resp, err := u.list(ctx, req); resp != nil || err != nil {
+		return resp, err
+	}
+	resp, err := u.pass(ctx, req, from, u.supervisor.requests)
+	if asks {
+		if q := u.questionOf(resp, err); q != nil && elicits(req.Meta(protocol.MetaClientCapabilities)) {
+			return q.inputRequired(req)
+		}
+	}
+	return resp, err
+}
+
+// Notify implements dragoman.Peer. A modern client has nothing to tell a server.
+func (d requests) Notify(context.Context, *dragoman.Message) error { return nil }
+
+// Accept begins a conversation with a client of either era. It implements
+// dragoman.Acceptor.
+func (u *Upstream) Accept(ctx context.Context, client dragoman.Conn) (dragoman.Peer, error) {
+	if e := u.shut(); e != nil {
+		return nil, e
+	}
+	ctx = u.passing(ctx)
+	peer, err := u.supervisor.server.Accept(ctx, client)
+	if err != nil {
+		return nil, err
+	}
+	return &conversation{Peer: peer, up: u, client: client, caller: dragoman.CallerOf(ctx)}, nil
+}
+
+// End closes what is open for the session of a client that ctx is of.
+func (u *Upstream) End(ctx context.Context) {
+	if u.supervisor != nil {
+		u.supervisor.server.End(u.passing(ctx))
+	}
+}
+
+// A conversation is one with a client, as era serves it.
+type conversation struct {
+	dragoman.Peer
+	up     *Upstream
+	client dragoman.Conn
+	caller *dragoman.Caller
+	known  atomic.Bool // it is among the upstream's clients
+	asks   atomic.Bool // the client's user can be sent to a page
+}
+
+// Call implements dragoman.Peer.
+func (c *conversation) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+	if protocol.IsModern(req) {
+		return requests{c.up}.Call(dragoman.WithCaller(ctx, c.caller), req, from)
+	}
+	if e := c.up.shut(); e != nil {
+		return req.Fail(e), nil
+	}
+	if !c.known.Swap(true) {
+		c.up.addClient(c)
+	}
+	if req.Method() == protocol.MethodInitialize {
+		c.asks.Store(elicits(req.Get("capabilities")))
+	}
+	resp, err := c.up.pass(ctx, req, from, c.Peer)
+	if c.up.signsIn && c.asks.Load() && protocol.MayNeedInput(req.Method()) {
+		source := c.up.sourceOf(c.up.passedOf(c.caller))
+		if q := c.up.questionOf(resp, err); q != nil && q.ask(ctx, from, source) {
+			return c.up.pass(ctx, req, from, c.Peer)
+		}
+	}
+	return resp, err
+}
+
+// addClient remembers a client, and forgets those that have gone.
+func (u *Upstream) addClient(c *conversation) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if len(u.clients) >= u.sweepAt {
+		u.sweepClients()
+		u.sweepAt = 2*len(u.clients) + 16
+	}
+	u.clients[c] = struct{}{}
+}
+
+// sweepClients forgets clients that have gone. The caller holds mu.
+func (u *Upstream) sweepClients() {
+	maps.DeleteFunc(u.clients, func(c *conversation, _ struct{}) bool { return c.client.Err() != nil })
+}
+
+// shut returns why nobody is served, or nil.
+func (u *Upstream) shut() *dragoman.Error {
+	switch {
+	case u.draining.Load():
+		return u.drained()
+	case u.broken != nil:
+		r := u.refusal()
+		r.Reason = u.redactError(u.broken)
+		return r.unavailable(0)
+	case u.supervisor == nil:
+		r := u.refusal()
+		r.Reason = "the configuration disables it"
+		return r.unavailable(0)
+	}
+	return nil
+}
+
+// pass gives a request to the server, when that is there and has room for it.
+func (u *Upstream) pass(ctx context.Context, req *dragoman.Message, from dragoman.Peer, server dragoman.Peer) (resp *dragoman.Message, err error) {
+	u.supervisor.enter()
+	defer u.supervisor.leave()
+	var maxWait time.Duration
+	if isKept(req.Method()) && protocol.IsModern(req) {
+		maxWait = MaxListWait
+	}
+	if err := u.supervisor.waitUsable(ctx, maxWait); err != nil {
+		return answer(ctx, req, err)
+	}
+	if !protocol.Lasts(req.Method()) {
+		if err := u.admission.enter(ctx); err != nil {
+			return answer(ctx, req, err)
+		}
+		defer u.admission.leave()
+	}
+	if u.draining.Load() { // counted or not: who stops us has seen that before
+		return req.Fail(u.drained()), nil
+	}
+	if !protocol.IsUpkeep(req.Method()) {
+		u.calls.Add(1)
+	}
+	if e := &u.manager.events; e.count.Load() > 0 {
+		began := time.Now()
+		e.emit(func() Event {
+			return Event{Server: u.name, Kind: EventCallBegun, Method: req.Method(), Name: req.Name()}
+		})
+		defer func() {
+			bad := err != nil || resp != nil && resp.IsError()
+			e.emit(func() Event {
+				return Event{Server: u.name, Kind: EventCallEnded, Method: req.Method(), Name: req.Name(), Took: time.Since(began), Failed: bad}
+			})
+		}()
+	}
+	resp, err = u.call(ctx, req, from, server)
+	for range maxSignIns {
+		if !needsSignIn(resp, err) || !u.awaitSignIn(ctx) {
+			break
+		}
+		resp, err = u.call(ctx, req, from, server)
+	}
+	return resp, err
+}
+
+// call gives a request to the server, and has an answer for who waited in vain.
+func (u *Upstream) call(ctx context.Context, req *dragoman.Message, from dragoman.Peer, server dragoman.Peer) (resp *dragoman.Message, err error) {
+	limit := u.limitOf(req)
+	if limit > 0 {
+		resp, err = era.Limited(ctx, server, req, from, limit)
+	} else {
+		resp, err = server.Call(ctx, req, from)
+	}
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		const advice = "no answer within %v; allow more time by --timeout, or by timeout in a configuration, or have the server report progress"
+		return protocol.Failure(req, &protocol.LateError{Message: fmt.Sprintf(advice, cmp.Or(limit, u.set.timeout))}), nil
+	}
+	return resp, err
+}
+
+// limitOf returns how long a request may take if that differs from what era sees
+// to; zero if it does not.
+func (u *Upstream) limitOf(req *dragoman.Message) time.Duration {
+	tools := u.conf.Load().Tools.Timeout
+	if len(tools) == 0 || protocol.Lasts(req.Method()) {
+		return 0
+	}
+	if req.Method() == protocol.MethodCallTool {
+		if d, ok := tools[req.Name()]; ok {
+			return d
+		}
+	}
+	return u.set.timeout
+}
+
+// Check returns what keeps the server from being started, as far as that can be told
+// without starting it.
+func (u *Upstream) Check() error {
+	if u.broken != nil {
+		return u.broken
+	}
+	t, err := u.newTarget(nil)
+	if err != nil {
+		return err
+	}
+	if c, ok := t.Dialer.(*stdio.Command); ok {
+		return c.Check()
+	}
+	return nil
+}
+
+// Start has the server come up, and returns its era. Who does not call it leaves that
+// to the manager, or to the first client of a server that is not supervised.
+func (u *Upstream) Start(ctx context.Context) (protocol.Era, error) {
+	if e := u.shut(); e != nil {
+		return 0, e
+	}
+	return u.supervisor.await(ctx)
+}
+
+// Restart stops the server and starts it again, at once, whatever its state.
+// Requests under way fail. It returns when the server can be used, or with the
+// reason why it cannot. A lazy server that is not running stays so.
+func (u *Upstream) Restart(ctx context.Context) error {
+	if e := u.shut(); e != nil {
+		return e
+	}
+	u.event(EventRestarted, nil, "server is restarted on request")
+	return u.supervisor.restart(ctx)
+}
+
+// drain lets requests under way end, and no others begin, until ctx ends.
+func (u *Upstream) drain(ctx context.Context) bool {
+	u.draining.Store(true)
+	if u.supervisor != nil {
+		u.supervisor.changed.fire() // who waits for the server need not
+	}
+	return u.admission.empty(ctx)
+}
+
+// close ends everything. Requests under way fail; the conversations that clients have
+// with us are for their doors to end.
+func (u *Upstream) close() {
+	u.draining.Store(true)
+	if u.supervisor != nil {
+		u.supervisor.close()
+	}
+	u.sources.close()
+	if u.credential != nil {
+		u.credential.Close()
+	}
+	u.event(EventStopped, nil, "server is stopped")
+}
+
+// State returns the upstream's state.
+func (u *Upstream) State() State {
+	state, _ := u.stateSince()
+	return state
+}
+
+func (u *Upstream) stateSince() (State, time.Time) {
+	switch {
+	case u.conf.Load().Disabled:
+		return Disabled, u.manager.began
+	case u.supervisor == nil:
+		return Stopped, u.manager.began
+	}
+	state, since := u.supervisor.current()
+	if u.draining.Load() {
+		state = Stopped
+	}
+	return state, since
+}
+
+// A Status is what there is to say about an upstream. It has no secrets in it, but
+// tells how the server is run and what it said, which is for the owner alone: see
+// Public. What is zero may be left out of its JSON.
+type Status struct {
+	Name      string `json:"name"`
+	State     State  `json:"state"`
+	Era       string `json:"era,omitempty"`
+	Revision  string `json:"revision,omitempty"`
+	Transport string `json:"transport,omitempty"`
+	Where     string `json:"where,omitempty"`
+
+	Since       time.Time  `json:"since"` // when the state began
+	LastError   string     `json:"lastError,omitempty"`
+	LastErrorAt *time.Time `json:"lastErrorAt,omitempty"`
+	LastStderr  string     `json:"lastStderr,omitempty"`
+	NextAttempt *time.Time `json:"nextAttempt,omitempty"`
+	SignIn      string     `json:"signIn,omitempty"`     // where to sign in
+	SignInCode  string     `json:"signInCode,omitempty"` // what to enter there, if anything
+	Restarts    int        `json:"restarts,omitempty"`
+
+	Tools     int  `json:"tools"`
+	Prompts   int  `json:"prompts"`
+	Resources int  `json:"resources"`
+	Unlisted  bool `json:"unlisted,omitempty"` // the counts are not known: no client has asked for a list yet
+	Cached    bool `json:"cached"`             // what is known of the lists is from before the server's last start
+
+	Conversations int `json:"conversations,omitempty"` // with the server
+	Sessions      int `json:"sessions,omitempty"`      // of clients
+	Instances     int `json:"instances,omitempty"`     // sets of values that callers pass on
+	InFlight      int `json:"inFlight,omitempty"`
+	Waiting       int `json:"waiting,omitempty"`
+
+	Calls     int64 `json:"calls,omitempty"`     // that were passed to the server, without what keeps conversations up
+	Processes []int `json:"processes,omitempty"` // numbers of those that were started
+	Memory    int64 `json:"memory,omitempty"`    // resident, of those and what they have started; of Statuses alone
+
+	// Broken says that the configuration has errors, and so LastError.
+	Broken bool `json:"broken,omitempty"`
+}
+
+// Public returns what of it everybody may know: who the server is, how it is, and how
+// much it offers.
+func (s *Status) Public() Status {
+	return Status{
+		Name: s.Name, State: s.State, Era: s.Era, Revision: s.Revision, Since: s.Since,
+		Tools: s.Tools, Prompts: s.Prompts, Resources: s.Resources, Unlisted: s.Unlisted, Cached: s.Cached,
+	}
+}
+
+// Status returns what there is to say about the upstream.
+func (u *Upstream) Status() Status {
+	c := u.conf.Load()
+	s := Status{
+		Name: u.name, Transport: string(c.How()), Where: c.Where(),
+		LastError: u.redactError(u.broken), LastStderr: u.logs.lastStderr(),
+	}
+	s.State, s.Since = u.stateSince()
+	s.InFlight, s.Waiting = u.admission.counts()
+	s.Calls = u.calls.Load()
+	var known bool
+	s.Tools, known = u.lists.count(protocol.MethodListTools)
+	s.Prompts, _ = u.lists.count(protocol.MethodListPrompts)
+	s.Resources, _ = u.lists.count(protocol.MethodListResources)
+	s.Cached = s.Tools > 0 && (!known || s.State != Ready && s.State != Degraded)
+	if u.supervisor != nil && !u.supervisor.supervised {
+		s.Unlisted = !u.lists.countObserved(&s)
+	}
+	u.mu.Lock()
+	u.sweepClients()
+	s.Sessions = len(u.clients)
+	u.mu.Unlock()
+	if u.supervisor != nil {
+		u.supervisor.report(&s)
+	}
+	p := u.signInPrompt()
+	s.SignIn, s.SignInCode = p.URL, p.Code
+	return s
+}
+
+// report adds what the supervisor knows.
+func (s *supervisor) report(to *Status) {
+	if to.Transport == string(config.Auto) {
+		if t, err := s.up.newTarget(nil); err == nil {
+			to.Transport = t.How
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sets := make(map[string]bool)
+	for c := range s.conns {
+		if c.passed != nil {
+			sets[c.passed.digest] = true
+		}
+		if process, ok := dragoman.PeerAs[*stdio.Conn](c.Conn); ok {
+			to.Processes = append(to.Processes, process.PID())
+		}
+	}
+	slices.Sort(to.Processes)
+	to.Conversations, to.Restarts, to.Instances = len(s.conns), s.restarts, len(sets)
+	if s.hasAnswered {
+		if found, ok := s.server.Found(); ok {
+			to.Era = found.String()
+		}
+	}
+	switch rev := s.up.revision.Load(); {
+	case to.Era == protocol.Modern.String():
+		to.Revision = protocol.Latest.String()
+	case rev != nil:
+		_ = json.Unmarshal([]byte(*rev), &to.Revision) // what is no text is no revision
+	}
+	switch {
+	case s.last != nil:
+		to.LastError = s.up.redactError(s.last)
+		if !s.failedAt.IsZero() {
+			to.LastErrorAt = new(s.failedAt)
+		}
+	case !s.hasAnswered:
+		to.LastError = s.up.strayText()
+	}
+	if wait := s.due(time.Now()); wait > 0 {
+		to.NextAttempt = new(time.Now().Add(wait))
+	}
+}
