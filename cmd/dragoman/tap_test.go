@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
-	"github.com/dragoman-mcp/dragoman/internal/tap"
+	"github.com/dragoman-mcp/dragoman/internal/observe/tap"
 )
 
 const (

@@ -34,7 +34,7 @@ func guard(t *testing.T, more string) *guarded {
 	t.Helper()
 	g := &guarded{tokens: filepath.Join(t.TempDir(), "tokens.json")}
 	g.token(t, "alice")
-	g.running = begin(t, fmt.Sprintf("auth: {tokenFile: %q}\nlimits: {failedProofs: 1000000/s}\nservers:\n  a: {url: %q}\n%s", g.tokens, upstream(t, protocol.LatestLegacy), more))
+	g.running = begin(t, fmt.Sprintf("auth: {tokenFile: %q}\nlimits: {failedProofs: 1000000/s}\nservers:\n  a: {url: %q}\n%s", g.tokens, startBuiltin(t, protocol.LatestLegacy), more))
 	return g
 }
 
@@ -352,7 +352,7 @@ func TestS28_TokensGoToNoServer(t *testing.T) {
 	seen := make(chan http.Header, 16)
 	g := &guarded{tokens: filepath.Join(t.TempDir(), "tokens.json")}
 	token := g.token(t, "alice")
-	up := upstream(t, protocol.Latest)
+	up := startBuiltin(t, protocol.Latest)
 	web := tapHeaders(t, up, seen)
 	g.running = begin(t, fmt.Sprintf("auth: {tokenFile: %q}\nservers:\n  a: {url: %q, passHeaders: {X-Team: X-Team}}\n", g.tokens, web))
 	c, err := g.connect(t, "/servers/a/mcp", "http-only", token, protocol.Modern)
@@ -395,7 +395,7 @@ func issued(t *testing.T, more string) (*guarded, *authtest.Server) {
 	t.Cleanup(stop)
 	g := &guarded{}
 	g.running = begin(t, fmt.Sprintf("limits: {failedProofs: 1000000/s}\nauth:\n  url: https://gw.example.com\n  jwt: %s\n  introspection: {endpoint: %s/introspect, issuer: %s, clientId: client, clientSecret: secret}\nservers:\n  a: {url: %q}\n%s",
-		issuer.Issuer, issuer.Issuer, issuer.Issuer, upstream(t, protocol.LatestLegacy), more))
+		issuer.Issuer, issuer.Issuer, issuer.Issuer, startBuiltin(t, protocol.LatestLegacy), more))
 	return g, issuer
 }
 

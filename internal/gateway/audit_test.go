@@ -17,8 +17,8 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/client"
-	"github.com/dragoman-mcp/dragoman/internal/audit"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
+	"github.com/dragoman-mcp/dragoman/internal/observe/audit"
 	"github.com/dragoman-mcp/dragoman/internal/peertest"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
@@ -27,7 +27,7 @@ import (
 func beginAudited(t *testing.T, more string) (g *running, path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "audit.log")
-	return begin(t, auditedFile(path, upstream(t, protocol.Latest), more)), path
+	return begin(t, auditedFile(path, startBuiltin(t, protocol.Latest), more)), path
 }
 
 func auditedFile(path, url, more string) string {
@@ -112,7 +112,7 @@ func TestWhatARuleDeniesIsWrittenDownWithTheRule(t *testing.T) {
 
 func TestWhatARuleDeniesIsWrittenDownAtTheDoorOfPlainCalls(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.log")
-	g := begin(t, fmt.Sprintf("audit: {file: %q}\nrules: [allow anyone, deny anyone tools add]\nservers: {a: {url: %q, tools: {exclude: [sum]}}}\n", path, upstream(t, protocol.Latest)))
+	g := begin(t, fmt.Sprintf("audit: {file: %q}\nrules: [allow anyone, deny anyone tools add]\nservers: {a: {url: %q, tools: {exclude: [sum]}}}\n", path, startBuiltin(t, protocol.Latest)))
 	for door, name := range map[string]string{"/servers/a/call/": "add", "/call/": "a_add"} {
 		for _, accept := range []string{"application/json", "text/event-stream"} {
 			req, err := http.NewRequestWithContext(within(t), http.MethodPost, g.url+door+name, strings.NewReader(`{"a":1,"b":2}`))
@@ -249,7 +249,7 @@ func TestSessionsStartStopReloadAndDenialsAreWrittenDown(t *testing.T) {
 }
 
 func TestArgumentsAreWrittenDownIfThatIsWantedAndSecretsNever(t *testing.T) {
-	url, file := upstream(t, protocol.Latest), filepath.Join(t.TempDir(), "audit.log")
+	url, file := startBuiltin(t, protocol.Latest), filepath.Join(t.TempDir(), "audit.log")
 	g := begin(t, auditedFile(file, url, ""))
 	g.write(auditedFile(file, url, ", arguments: true"))
 	if _, err := g.Reload(); err != nil { // takes effect by that
@@ -374,7 +374,7 @@ func TestOneRequestToSeveralServersIsOneRecord(t *testing.T) {
 			t.Run(era.String()+" "+onFailure, func(t *testing.T) {
 				path := filepath.Join(t.TempDir(), "audit.log")
 				g := begin(t, fmt.Sprintf("audit: {file: %q, onFailure: %s}\nservers: {a: {url: %q}, b: {url: %q}, c: {url: %q}}\n",
-					path, onFailure, upstream(t, protocol.Latest), upstream(t, protocol.Latest), upstream(t, protocol.Latest)))
+					path, onFailure, startBuiltin(t, protocol.Latest), startBuiltin(t, protocol.Latest), startBuiltin(t, protocol.Latest)))
 				c := g.join("/mcp", era)
 				if _, err := c.Tools(within(t)); err != nil {
 					t.Fatal(err)

@@ -15,7 +15,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/logfmt"
+	"github.com/dragoman-mcp/dragoman/internal/observe/logs"
 	"github.com/dragoman-mcp/dragoman/internal/util/limit"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
@@ -215,7 +215,7 @@ func TestRefusedHostsAreLoggedAFewTimesAMinute(t *testing.T) {
 }
 
 func BenchmarkCallLine(b *testing.B) {
-	for name, handler := range map[string]slog.Handler{"disabled": slog.DiscardHandler, "text": &logfmt.Handler{Out: discard{}}, "slog": slog.NewTextHandler(discard{}, nil)} {
+	for name, handler := range map[string]slog.Handler{"disabled": slog.DiscardHandler, "text": &logs.Handler{Out: discard{}}, "slog": slog.NewTextHandler(discard{}, nil)} {
 		b.Run(name, func(b *testing.B) {
 			req, _ := dragoman.Parse([]byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"text":"hello"}}}`))
 			resp, _ := dragoman.Parse([]byte(`{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"hello"}]}}`))

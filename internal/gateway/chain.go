@@ -16,7 +16,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/gateway/aggregate"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/config"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/upstream"
-	"github.com/dragoman-mcp/dragoman/internal/tap"
+	"github.com/dragoman-mcp/dragoman/internal/observe/tap"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 

@@ -20,9 +20,9 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/client"
-	"github.com/dragoman-mcp/dragoman/internal/audit"
 	"github.com/dragoman-mcp/dragoman/internal/authtest"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
+	"github.com/dragoman-mcp/dragoman/internal/observe/audit"
 	"github.com/dragoman-mcp/dragoman/internal/peertest"
 	"github.com/dragoman-mcp/dragoman/oauth"
 	"github.com/dragoman-mcp/dragoman/protocol"
@@ -51,7 +51,7 @@ func inFrontWith(t *testing.T, opts *gateway.Options, more string) *fronted {
 	f.listener = listenAt(t, "127.0.0.1:0")
 	f.url = "http://" + f.listener.Addr().String()
 	f.text = fmt.Sprintf("limits: {failedProofs: 1000000/s, signInRate: 1000000/s}\nauth:\n  url: %s\n  provider: {url: %q, scopes: [openid, offline_access]}\n  client: {id: client, secret: secret}\nservers:\n  a: {url: %q}\n%s",
-		f.url, f.provider.Issuer, upstream(t, protocol.LatestLegacy), more)
+		f.url, f.provider.Issuer, startBuiltin(t, protocol.LatestLegacy), more)
 	f.write(f.text)
 	f.up(opts)
 	return f

@@ -24,7 +24,7 @@ type statusOf = upstream.Status
 // both returns a configuration with a server of each era.
 func both(t *testing.T) string {
 	t.Helper()
-	return fmt.Sprintf("servers:\n  old: {url: %s}\n  new: {url: %s}\n", upstream(t, protocol.LatestLegacy), upstream(t, protocol.Latest))
+	return fmt.Sprintf("servers:\n  old: {url: %s}\n  new: {url: %s}\n", startBuiltin(t, protocol.LatestLegacy), startBuiltin(t, protocol.Latest))
 }
 
 func TestC05_Pain33_EachServerAndAllAsOneOnEveryPathInBothEras(t *testing.T) {
@@ -60,7 +60,7 @@ func TestToolsThatAreNotOfferedAreNeitherListedNorCalled(t *testing.T) {
 	g := begin(t, fmt.Sprintf(`servers:
   old: {url: %s, tools: &t {include: [echo, add, levels], exclude: [levels], rename: {add: plus}, describe: {add: "Sums."}}}
   new: {url: %s, tools: *t}
-`, upstream(t, protocol.LatestLegacy), upstream(t, protocol.Latest)))
+`, startBuiltin(t, protocol.LatestLegacy), startBuiltin(t, protocol.Latest)))
 	g.ready()
 	for _, era := range eras {
 		for path, prefix := range map[string]string{"/servers/old/mcp": "", "/servers/new/mcp": "", "/mcp": "old_"} {
@@ -95,7 +95,7 @@ func TestPromptsAndResourcesThatAreNotOfferedDoNotExist(t *testing.T) {
   old: {url: %s, prompts: &p {include: ["test_*"], exclude: ["*_image", "*_arguments"]}, resources: &r {include: ["test://*"], exclude: ["test://static-*", "test://greeting/*"]}}
   new: {url: %s, prompts: *p, resources: *r}
 groups: {same: {servers: [old, new], naming: plain}}
-`, upstream(t, protocol.LatestLegacy), upstream(t, protocol.Latest)))
+`, startBuiltin(t, protocol.LatestLegacy), startBuiltin(t, protocol.Latest)))
 	g.ready()
 	for _, era := range eras {
 		for path, prefix := range map[string]string{"/servers/old/mcp": "", "/servers/new/mcp": "", "/mcp": "old_", "/groups/same/mcp": ""} {
@@ -165,7 +165,7 @@ func TestChangesOfAResourceThatIsNoLongerOfferedAreNotTold(t *testing.T) {
 	for _, era := range eras {
 		for _, path := range []string{"/servers/old/mcp", "/servers/new/mcp", "/mcp"} {
 			t.Run(era.String()+" client at "+path, func(t *testing.T) {
-				text := fmt.Sprintf("servers:\n  old: {url: %s%%s}\n  new: {url: %s%%[1]s}\n", upstream(t, protocol.LatestLegacy), upstream(t, protocol.Latest))
+				text := fmt.Sprintf("servers:\n  old: {url: %s%%s}\n  new: {url: %s%%[1]s}\n", startBuiltin(t, protocol.LatestLegacy), startBuiltin(t, protocol.Latest))
 				g := begin(t, fmt.Sprintf(text, ""))
 				g.ready()
 				h := &heard{}

@@ -25,8 +25,8 @@ import (
 // patience is how long anything may take, on a busy machine.
 const patience = 30 * time.Second
 
-// upstream starts the built-in server in one revision, and returns its URL.
-func upstream(t *testing.T, r protocol.Revision) string {
+// startBuiltin starts the built-in server in one revision, and returns its URL.
+func startBuiltin(t *testing.T, r protocol.Revision) string {
 	t.Helper()
 	server := builtin.New(&builtin.Options{Revisions: []protocol.Revision{r}})
 	door := &streamable.Server{}

@@ -45,7 +45,7 @@ func TestChangedFilterIsAnnouncedAtTheDoorsOfTheServer(t *testing.T) {
 	for _, rev := range []protocol.Revision{protocol.LatestLegacy, protocol.Latest} {
 		for _, era := range eras {
 			t.Run(fmt.Sprintf("%s client, %s server", era, rev.Era()), func(t *testing.T) {
-				url := upstream(t, rev)
+				url := startBuiltin(t, rev)
 				g := begin(t, fmt.Sprintf("servers: {a: {url: %s}}", url))
 				g.ready()
 				h := &heard{}
@@ -141,7 +141,7 @@ func listen(t *testing.T, d dragoman.Dialer, h *heard) (id dragoman.ID, end func
 }
 
 func TestAnnouncementNamesTheSubscriptionAndComesOnlyWithAChange(t *testing.T) {
-	url := upstream(t, protocol.Latest)
+	url := startBuiltin(t, protocol.Latest)
 	g := begin(t, fmt.Sprintf("servers: {a: {url: %s}}", url))
 	g.ready()
 	var one, other heard
@@ -168,7 +168,7 @@ func TestAnnouncementNamesTheSubscriptionAndComesOnlyWithAChange(t *testing.T) {
 }
 
 func TestChangedFilterIsAnnouncedInUnions(t *testing.T) {
-	url := upstream(t, protocol.Latest)
+	url := startBuiltin(t, protocol.Latest)
 	text := "servers: {a: {url: %s%s}, b: {url: %[1]s}}\ngroups: {all: [a, b]}\n"
 	g := begin(t, fmt.Sprintf(text, url, ""))
 	g.ready()
@@ -188,7 +188,7 @@ func TestChangedFilterIsAnnouncedInUnions(t *testing.T) {
 }
 
 func TestSessionThatWasTakenOverHearsOfAChangedFilter(t *testing.T) {
-	url := upstream(t, protocol.LatestLegacy)
+	url := startBuiltin(t, protocol.LatestLegacy)
 	g := begin(t, fmt.Sprintf("servers: {a: {url: %s}}", url))
 	g.ready()
 	h := &heard{}
@@ -203,7 +203,7 @@ func TestSessionThatWasTakenOverHearsOfAChangedFilter(t *testing.T) {
 
 // A client of HTTP+SSE is one of a conversation that stays open.
 func TestChangedFilterIsAnnouncedOnStreams(t *testing.T) {
-	url := upstream(t, protocol.LatestLegacy)
+	url := startBuiltin(t, protocol.LatestLegacy)
 	g := begin(t, fmt.Sprintf("servers: {a: {url: %s}}", url))
 	g.ready()
 	h := &heard{}

@@ -46,7 +46,7 @@ func TestMistakesOfClientsAreSeenInTheLog(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			log := &lockedBuffer{}
 			g := &running{t: t, path: filepath.Join(t.TempDir(), "dragoman.yaml")}
-			g.write(fmt.Sprintf("auth: {tokenFile: %q}\nlimits: {message: 64KiB}\nservers:\n  a: {url: %q}\n", tokens, upstream(t, protocol.LatestLegacy)))
+			g.write(fmt.Sprintf("auth: {tokenFile: %q}\nlimits: {message: 64KiB}\nservers:\n  a: {url: %q}\n", tokens, startBuiltin(t, protocol.LatestLegacy)))
 			g.start(&gateway.Options{Name: "test", Version: "1", Logger: slog.New(slog.NewTextHandler(log, nil))})
 			g.ready()
 			for range 3 {

@@ -39,7 +39,7 @@ func TestReadinessWaitsForServersThatAreStarting(t *testing.T) {
 			t.Cleanup(slow.Close)
 			config := fmt.Sprintf("readyz: %s\nservers:\n  slow: {url: %q}\n", test.readyz, slow.URL)
 			if test.other {
-				config += fmt.Sprintf("  other: {url: %q}\n", upstream(t, protocol.Latest))
+				config += fmt.Sprintf("  other: {url: %q}\n", startBuiltin(t, protocol.Latest))
 			}
 			g := begin(t, config)
 			until := func(want string) {

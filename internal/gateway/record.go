@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/audit"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/config"
-	"github.com/dragoman-mcp/dragoman/internal/trace"
+	"github.com/dragoman-mcp/dragoman/internal/observe/audit"
+	"github.com/dragoman-mcp/dragoman/internal/observe/logs"
 	"github.com/dragoman-mcp/dragoman/internal/util/redact"
 	"github.com/dragoman-mcp/dragoman/internal/wire/httpframe"
 	"github.com/dragoman-mcp/dragoman/internal/wire/httpserver"
@@ -299,13 +299,13 @@ func recorded(s *Backend, calls *callLog) *Backend {
 func traced(s *Backend, log *slog.Logger) *Backend {
 	in := *s
 	if s.Acceptor != nil {
-		in.Acceptor = trace.Acceptor(s.Acceptor, log)
+		in.Acceptor = logs.Acceptor(s.Acceptor, log)
 	}
 	if s.Sessions != nil {
-		in.Sessions = trace.Acceptor(s.Sessions, log)
+		in.Sessions = logs.Acceptor(s.Sessions, log)
 	}
 	if s.Requests != nil {
-		in.Requests = trace.Client(s.Requests, log)
+		in.Requests = logs.Client(s.Requests, log)
 	}
 	return &in
 }

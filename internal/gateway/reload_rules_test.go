@@ -41,7 +41,7 @@ func names(s gateway.Status) (list []string) {
 }
 
 func TestPain32_ServerWithAnErrorIsLeftOutOfAReloadAsOfAStart(t *testing.T) {
-	url := upstream(t, protocol.Latest)
+	url := startBuiltin(t, protocol.Latest)
 	const bad = "  bad: {url: 7, comand: x}\n"
 	g := begin(t, fmt.Sprintf("servers:\n  a: {url: %s}\n%s", url, bad))
 	g.ready()
@@ -85,7 +85,7 @@ func TestPain32_ServerWithAnErrorIsLeftOutOfAReloadAsOfAStart(t *testing.T) {
 
 // A name means one server or nothing, also while what is said of that server has errors.
 func TestServerWithAnErrorKeepsItsPlaceInUnions(t *testing.T) {
-	url := upstream(t, protocol.Latest)
+	url := startBuiltin(t, protocol.Latest)
 	const groups = "groups: {plain: {servers: [a, b], naming: plain}, prefix: [a, b]}\n"
 	g := begin(t, fmt.Sprintf("servers:\n  a: {url: 7, comand: x}\n  b: {url: %s}\n%s", url, groups))
 	g.ready()
@@ -116,7 +116,7 @@ func TestServerWithAnErrorKeepsItsPlaceInUnions(t *testing.T) {
 }
 
 func TestDisabledServerHasNoPlaceInUnions(t *testing.T) {
-	url := upstream(t, protocol.Latest)
+	url := startBuiltin(t, protocol.Latest)
 	g := begin(t, fmt.Sprintf("servers:\n  a: {url: %s, disabled: true}\n  b: {url: %[1]s}\ngroups: {plain: {servers: [a, b], naming: plain}}\n", url))
 	for _, era := range eras {
 		echo(t, g.join("/groups/plain/mcp", era), "echo")
@@ -127,7 +127,7 @@ func TestDisabledServerHasNoPlaceInUnions(t *testing.T) {
 }
 
 func TestPain32_ErrorThatIsNoServersRefusesTheWholeFile(t *testing.T) {
-	url := upstream(t, protocol.Latest)
+	url := startBuiltin(t, protocol.Latest)
 	g := begin(t, fmt.Sprintf("servers: {a: {url: %s}}", url))
 	g.write(fmt.Sprintf("servers:\n  a: {url: %s, timeout: 5m}\n  b: {url: %s}\nlisten: nowhere\n", url, url))
 	done, err := g.Reload()
@@ -143,7 +143,7 @@ func TestPain32_ErrorThatIsNoServersRefusesTheWholeFile(t *testing.T) {
 
 // An editor may have emptied the file before it writes it.
 func TestFileWithoutServersRemovesNone(t *testing.T) {
-	url := upstream(t, protocol.Latest)
+	url := startBuiltin(t, protocol.Latest)
 	g := begin(t, fmt.Sprintf("servers: {a: {url: %s}}", url))
 	for _, text := range []string{"servers: {}\n", "limits: {calls: 7}\n"} {
 		g.write(text)
@@ -230,7 +230,7 @@ func TestLastReloadThatWasAskedForHasTheNewestFile(t *testing.T) {
 func TestRequestThatHasBegunIsNotRefusedWhenItsServerIsReplaced(t *testing.T) {
 	for _, era := range eras {
 		t.Run(era.String()+" client", func(t *testing.T) {
-			url := upstream(t, protocol.LatestLegacy)
+			url := startBuiltin(t, protocol.LatestLegacy)
 			g := begin(t, fmt.Sprintf("servers: {a: {url: %s}}", url))
 			g.ready()
 			handler, replace := g.Handler(nil), func() {
@@ -287,7 +287,7 @@ func (b *late) Read(p []byte) (int, error) {
 // Calls do not notice that their server is replaced, by itself or as one of all.
 func TestS48_NoCallIsRefusedWhileServersAreReplaced(t *testing.T) {
 	const reloads = 10
-	url := upstream(t, protocol.LatestLegacy)
+	url := startBuiltin(t, protocol.LatestLegacy)
 	config := func(n int) string {
 		return fmt.Sprintf("servers: {a: {url: %s, timeout: %dm}}", url, n+1)
 	}

@@ -38,7 +38,7 @@ func serveHTTP(t *testing.T, h http.Handler) string {
 }
 
 func TestPain32_ReloadLeavesWhatIsUnchangedAlone(t *testing.T) {
-	first, second := upstream(t, protocol.LatestLegacy), upstream(t, protocol.Latest)
+	first, second := startBuiltin(t, protocol.LatestLegacy), startBuiltin(t, protocol.Latest)
 	g := begin(t, fmt.Sprintf("servers:\n  a: {url: %s}\n  b: {url: %s}\n", first, second))
 	g.ready()
 	a, b, all := g.join("/servers/a/mcp", protocol.Legacy), g.join("/servers/b/mcp", protocol.Legacy), g.join("/mcp", protocol.Legacy)
@@ -82,7 +82,7 @@ func TestReloadForgetsWhatItReplaced(t *testing.T) {
 			if era == protocol.Modern {
 				r = protocol.Latest
 			}
-			url := upstream(t, r)
+			url := startBuiltin(t, r)
 			file := func(n int) string { return fmt.Sprintf("servers:\n  a: {url: %s, timeout: %dm}\n", url, n+1) }
 			g := begin(t, file(0))
 			var old []weak.Pointer[upstream.Upstream]
@@ -140,7 +140,7 @@ func useOnce(t *testing.T, url string, era protocol.Era) {
 }
 
 func TestChangedFileIsReadAgain(t *testing.T) {
-	one := upstream(t, protocol.Latest)
+	one := startBuiltin(t, protocol.Latest)
 	g := begin(t, fmt.Sprintf("servers: {a: {url: %s}}", one))
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
@@ -157,7 +157,7 @@ func TestChangedFileIsReadAgain(t *testing.T) {
 }
 
 func TestSessionSurvivesARestartOfTheGateway(t *testing.T) {
-	url := upstream(t, protocol.LatestLegacy)
+	url := startBuiltin(t, protocol.LatestLegacy)
 	text := fmt.Sprintf("state: %s\nservers: {a: {url: %s}}", filepath.Join(t.TempDir(), "state"), url)
 	one := begin(t, text)
 	for _, path := range []string{"/servers/a/mcp", "/mcp"} {

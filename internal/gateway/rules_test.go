@@ -29,7 +29,7 @@ func ruled(t *testing.T, rules ...string) (g *guarded, anna, bob string) {
 	}
 	anna, bob = add("anna", "admins"), add("bob")
 	text := fmt.Sprintf("auth: {tokenFile: %q}\nservers:\n  a: {url: %q}\n  b: {url: %q}\ngroups: {second: [b]}\nrules:\n",
-		g.tokens, upstream(t, protocol.LatestLegacy), upstream(t, protocol.Latest))
+		g.tokens, startBuiltin(t, protocol.LatestLegacy), startBuiltin(t, protocol.Latest))
 	for _, r := range rules {
 		text += fmt.Sprintf("  - %q\n", r)
 	}

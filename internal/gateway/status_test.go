@@ -126,8 +126,8 @@ func TestEveryNameInTheStatusIsSpelledAlike(t *testing.T) {
 	if names["Status.Reload.Changes.Added"] == "" || names["Status.Audit.Webhook.Sent"] == "" || names["Status.Servers.LastErrorAt"] == "" {
 		t.Errorf("not all fields were looked at: %v", names)
 	}
-	g := begin(t, "servers: {files: {url: "+upstream(t, protocol.Latest)+"}}\n")
-	g.reload("servers: {files: {url: " + upstream(t, protocol.Latest) + "}, mail: {url: " + upstream(t, protocol.Latest) + "}}\n")
+	g := begin(t, "servers: {files: {url: "+startBuiltin(t, protocol.Latest)+"}}\n")
+	g.reload("servers: {files: {url: " + startBuiltin(t, protocol.Latest) + "}, mail: {url: " + startBuiltin(t, protocol.Latest) + "}}\n")
 	text, err := json.Marshal(g.Status())
 	if err != nil || !strings.Contains(string(text), `"changes":{"added":["mail"],"replaced":["files"]}`) {
 		t.Errorf("%v, the status is %s", err, text)
@@ -157,7 +157,7 @@ func look(t *testing.T, url, accept string) (int, http.Header, string) {
 const browser = "text/html,application/xhtml+xml,*/*;q=0.8"
 
 func TestAPersonIsToldWhatIsHere(t *testing.T) {
-	g := begin(t, "servers: {files: {url: "+upstream(t, protocol.Latest)+"}, mail: {url: http://127.0.0.1:1/url-mark, headers: {Authorization: header-mark}}}\ngroups: {office: [files]}\n")
+	g := begin(t, "servers: {files: {url: "+startBuiltin(t, protocol.Latest)+"}, mail: {url: http://127.0.0.1:1/url-mark, headers: {Authorization: header-mark}}}\ngroups: {office: [files]}\n")
 	status, header, body := look(t, g.url+"/", browser)
 	if status != http.StatusOK || !strings.HasPrefix(header.Get("Content-Type"), "text/html") || !strings.HasPrefix(header.Get("Content-Security-Policy"), "default-src 'none'; style-src 'sha256-") {
 		t.Errorf("%d %v", status, header)
@@ -179,7 +179,7 @@ func TestAPersonIsToldWhatIsHere(t *testing.T) {
 
 // A browser that opens an MCP endpoint gets a page; a client of any transport does not.
 func TestBrowserAtAnEndpointLearnsWhatToPasteWhere(t *testing.T) {
-	g := begin(t, "servers: {files: {url: "+upstream(t, protocol.LatestLegacy)+"}}\n")
+	g := begin(t, "servers: {files: {url: "+startBuiltin(t, protocol.LatestLegacy)+"}}\n")
 	for path, name := range map[string]string{"/mcp": "test", "/servers/files/mcp": "files", "/servers/files/mcp/": "files"} {
 		status, header, body := look(t, g.url+path, browser)
 		url := g.url + strings.TrimSuffix(path, "/")
@@ -200,7 +200,7 @@ func TestBrowserAtAnEndpointLearnsWhatToPasteWhere(t *testing.T) {
 }
 
 func TestBrowserWithoutATokenLearnsNoNames(t *testing.T) {
-	guarded := begin(t, "auth: {tokens: 0123456789abcdef}\nservers: {files: {url: "+upstream(t, protocol.LatestLegacy)+"}}\n")
+	guarded := begin(t, "auth: {tokens: 0123456789abcdef}\nservers: {files: {url: "+startBuiltin(t, protocol.LatestLegacy)+"}}\n")
 	var first string
 	for _, name := range []string{"files", "xyzzy"} { // of which only one exists
 		status, header, body := look(t, guarded.url+"/servers/"+name+"/mcp", browser)
@@ -213,7 +213,7 @@ func TestBrowserWithoutATokenLearnsNoNames(t *testing.T) {
 }
 
 func TestAPersonInATerminalIsToldTheSame(t *testing.T) {
-	g := begin(t, "servers: {files: {url: "+upstream(t, protocol.Latest)+"}}\n")
+	g := begin(t, "servers: {files: {url: "+startBuiltin(t, protocol.Latest)+"}}\n")
 	for _, accept := range []string{"*/*", "text/plain", "text/*;q=0.5"} {
 		status, header, body := look(t, g.url+"/", accept)
 		if status != http.StatusOK || header.Get("Content-Type") != "text/plain; charset=utf-8" || header.Get("Vary") == "" {
@@ -232,7 +232,7 @@ func TestAPersonInATerminalIsToldTheSame(t *testing.T) {
 
 // Clients that were given the wrong URL would take a page for an answer.
 func TestAProgramAtTheWrongPlaceIsToldSo(t *testing.T) {
-	g := begin(t, "servers: {files: {url: "+upstream(t, protocol.Latest)+"}}\n")
+	g := begin(t, "servers: {files: {url: "+startBuiltin(t, protocol.Latest)+"}}\n")
 	for _, accept := range []string{"application/json", "application/json, text/event-stream", "text/event-stream", "text/event-stream, */*", "application/json, text/plain, */*", ""} {
 		for _, path := range []string{"/", "/nothing", "/servers/files/"} {
 			if status, _, body := look(t, g.url+path, accept); status != http.StatusNotFound || !strings.Contains(body, "the doors of a server are /mcp, /sse") {
@@ -266,7 +266,7 @@ func TestAPersonIsNotToldOfServersThatAreProtected(t *testing.T) {
 	if err := os.WriteFile(tokens, []byte("0123456789abcdef0123456789abcdef\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	g := begin(t, "auth: {tokenFile: "+tokens+"}\nservers: {hidden-mark: {url: "+upstream(t, protocol.Latest)+"}}\n")
+	g := begin(t, "auth: {tokenFile: "+tokens+"}\nservers: {hidden-mark: {url: "+startBuiltin(t, protocol.Latest)+"}}\n")
 	for _, accept := range []string{browser, "*/*"} {
 		status, _, body := look(t, g.url+"/", accept)
 		if status != http.StatusOK || strings.Contains(body, "hidden-mark") || !strings.Contains(body, "Clients must authenticate") {
@@ -283,7 +283,7 @@ func TestAPersonIsNotToldOfServersThatAreProtected(t *testing.T) {
 
 // A server that cannot be configured is one of the owner's, and says why it is not there.
 func TestServersWithErrorsAreStopped(t *testing.T) {
-	g := begin(t, "servers:\n  bad: {comand: x}\n  good: {url: "+upstream(t, protocol.Latest)+"}\n")
+	g := begin(t, "servers:\n  bad: {comand: x}\n  good: {url: "+startBuiltin(t, protocol.Latest)+"}\n")
 	s := g.Status()
 	if len(s.Servers) != 2 || s.Servers[0].Name != "bad" || s.Servers[0].State != "stopped" || !strings.Contains(s.Servers[0].LastError, `did you mean "command"`) || s.Servers[1].Name != "good" {
 		t.Errorf("the servers are %+v", s.Servers)
@@ -298,7 +298,7 @@ func TestServersWithErrorsAreStopped(t *testing.T) {
 	if code, body := send(t, http.DefaultClient, http.MethodPost, control+"/servers/bad/restart"); code != http.StatusConflict || !strings.Contains(body, "did you mean") {
 		t.Errorf("a restart: %d %s", code, body)
 	}
-	g.reload("servers:\n  bad: {url: " + upstream(t, protocol.Latest) + "}\n  good: {url: " + upstream(t, protocol.Latest) + "}\n")
+	g.reload("servers:\n  bad: {url: " + startBuiltin(t, protocol.Latest) + "}\n  good: {url: " + startBuiltin(t, protocol.Latest) + "}\n")
 	if s := g.Status(); len(s.Servers) != 2 || s.Servers[0].State == "stopped" || s.Servers[0].Broken {
 		t.Errorf("when it is mended, the servers are %+v", s.Servers)
 	}

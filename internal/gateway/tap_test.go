@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman/client"
-	"github.com/dragoman-mcp/dragoman/internal/tap"
+	"github.com/dragoman-mcp/dragoman/internal/observe/tap"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 

@@ -34,37 +34,37 @@ func TestPathOfACall(t *testing.T) {
 		want           string
 	}{
 		{"server", legacy, legacy, `
-			trace.(*peer).Call
+			logs.(*peer).Call
 			gateway.(*tapped).Call
 			gateway.(*recorder).Call
 			gateway.(*filter).Call
 			gateway.(*limiter).Call
 			gateway.(*bound).Call
-			manager.(*conversation).Call
+			upstream.(*conversation).Call
 			era.(*frontConn).Call
 			era.(*legacySession).Call
-			manager.(*conn).Call
-			trace.(*conn).Call
+			upstream.(*conn).Call
+			logs.(*conn).Call
 			jsonrpc.(*Conn).Call
 		`},
 		{"server", legacy, modern, `
-			trace.(*peer).Call
+			logs.(*peer).Call
 			gateway.(*tapped).Call
 			gateway.(*recorder).Call
 			gateway.(*filter).Call
 			gateway.(*limiter).Call
 			gateway.(*bound).Call
-			manager.(*conversation).Call
+			upstream.(*conversation).Call
 			era.(*frontConn).Call
 			era.(*legacySession).Call
 			up.(*session).Call
 			era.requests.Call
-			manager.(*conn).Call
-			trace.(*conn).Call
+			upstream.(*conn).Call
+			logs.(*conn).Call
 			jsonrpc.(*Conn).Call
 		`},
 		{"server", modern, legacy, `
-			trace.(*peer).Call
+			logs.(*peer).Call
 			gateway.(*tapped).Call
 			gateway.(*recorder).Call
 			gateway.(*filter).Call
@@ -73,12 +73,12 @@ func TestPathOfACall(t *testing.T) {
 			manager.requests.Call
 			era.requests.Call
 			down.(*Server).Call
-			manager.(*conn).Call
-			trace.(*conn).Call
+			upstream.(*conn).Call
+			logs.(*conn).Call
 			jsonrpc.(*Conn).Call
 		`},
 		{"server", modern, modern, `
-			trace.(*peer).Call
+			logs.(*peer).Call
 			gateway.(*tapped).Call
 			gateway.(*recorder).Call
 			gateway.(*filter).Call
@@ -86,26 +86,26 @@ func TestPathOfACall(t *testing.T) {
 			gateway.(*bound).Call
 			manager.requests.Call
 			era.requests.Call
-			manager.(*conn).Call
-			trace.(*conn).Call
+			upstream.(*conn).Call
+			logs.(*conn).Call
 			jsonrpc.(*Conn).Call
 		`},
 		{"run", legacy, legacy, `
-			trace.(*peer).Call
+			logs.(*peer).Call
 			gateway.(*tapped).Call
 			gateway.(*recorder).Call
 			gateway.(*filter).Call
 			gateway.(*limiter).Call
 			gateway.(*bound).Call
-			manager.(*conversation).Call
+			upstream.(*conversation).Call
 			era.(*frontConn).Call
 			era.(*legacySession).Call
-			manager.(*conn).Call
-			trace.(*conn).Call
+			upstream.(*conn).Call
+			logs.(*conn).Call
 			jsonrpc.(*Conn).Call
 		`},
 		{"run", modern, modern, `
-			trace.(*peer).Call
+			logs.(*peer).Call
 			gateway.(*tapped).Call
 			gateway.(*recorder).Call
 			gateway.(*filter).Call
@@ -113,12 +113,12 @@ func TestPathOfACall(t *testing.T) {
 			gateway.(*bound).Call
 			manager.requests.Call
 			era.requests.Call
-			manager.(*conn).Call
-			trace.(*conn).Call
+			upstream.(*conn).Call
+			logs.(*conn).Call
 			jsonrpc.(*Conn).Call
 		`},
 		{"aggregate", legacy, legacy, `
-			trace.(*peer).Call
+			logs.(*peer).Call
 			era.(*frontConn).Call
 			up.(*session).Call
 			era.closablePeer.Call
@@ -131,12 +131,12 @@ func TestPathOfACall(t *testing.T) {
 			manager.requests.Call
 			era.requests.Call
 			down.(*Server).Call
-			manager.(*conn).Call
-			trace.(*conn).Call
+			upstream.(*conn).Call
+			logs.(*conn).Call
 			jsonrpc.(*Conn).Call
 		`},
 		{"aggregate", legacy, modern, `
-			trace.(*peer).Call
+			logs.(*peer).Call
 			era.(*frontConn).Call
 			up.(*session).Call
 			era.closablePeer.Call
@@ -148,12 +148,12 @@ func TestPathOfACall(t *testing.T) {
 			gateway.(*bound).Call
 			manager.requests.Call
 			era.requests.Call
-			manager.(*conn).Call
-			trace.(*conn).Call
+			upstream.(*conn).Call
+			logs.(*conn).Call
 			jsonrpc.(*Conn).Call
 		`},
 		{"aggregate", modern, legacy, `
-			trace.(*peer).Call
+			logs.(*peer).Call
 			era.closablePeer.Call
 			aggregate.(*Aggregate).Call
 			gateway.(*tapped).Call
@@ -164,12 +164,12 @@ func TestPathOfACall(t *testing.T) {
 			manager.requests.Call
 			era.requests.Call
 			down.(*Server).Call
-			manager.(*conn).Call
-			trace.(*conn).Call
+			upstream.(*conn).Call
+			logs.(*conn).Call
 			jsonrpc.(*Conn).Call
 		`},
 		{"aggregate", modern, modern, `
-			trace.(*peer).Call
+			logs.(*peer).Call
 			era.closablePeer.Call
 			aggregate.(*Aggregate).Call
 			gateway.(*tapped).Call
@@ -179,8 +179,8 @@ func TestPathOfACall(t *testing.T) {
 			gateway.(*bound).Call
 			manager.requests.Call
 			era.requests.Call
-			manager.(*conn).Call
-			trace.(*conn).Call
+			upstream.(*conn).Call
+			logs.(*conn).Call
 			jsonrpc.(*Conn).Call
 		`},
 	} {

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/trace"
+	"github.com/dragoman-mcp/dragoman/internal/observe/logs"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
 )
@@ -53,7 +53,7 @@ func (s *supervisor) Dial(ctx context.Context, local dragoman.Peer) (dragoman.Co
 			return nil, err
 		}
 		s.up.logs.begin()
-		inner, err := trace.Dialer(t.Dialer, s.up.log).Dial(ctx, local)
+		inner, err := logs.Dialer(t.Dialer, s.up.log).Dial(ctx, local)
 		if err == nil {
 			return s.opened(c, inner)
 		}

@@ -21,8 +21,8 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/config"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/credential"
+	"github.com/dragoman-mcp/dragoman/internal/observe/logs"
 	"github.com/dragoman-mcp/dragoman/internal/target"
-	"github.com/dragoman-mcp/dragoman/internal/trace"
 	"github.com/dragoman-mcp/dragoman/internal/util/redact"
 	"github.com/dragoman-mcp/dragoman/oauth"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
@@ -332,6 +332,6 @@ func Reach(c *config.Server, o *ReachOptions) (*Reached, error) {
 		}
 		return nil, err
 	}
-	r.Dialer = trace.Dialer(r.Dialer, o.Logger)
+	r.Dialer = logs.Dialer(r.Dialer, o.Logger)
 	return r, nil
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/use"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/config"
-	"github.com/dragoman-mcp/dragoman/internal/load"
+	"github.com/dragoman-mcp/dragoman/internal/inspect/bench"
 	"github.com/dragoman-mcp/dragoman/internal/util/humanize"
 	"github.com/dragoman-mcp/dragoman/internal/util/redact"
 	"github.com/dragoman-mcp/dragoman/internal/wire/httpclient"
@@ -33,7 +33,7 @@ import (
 type benching struct {
 	use.Target
 	tool, args  string
-	load        load.Options
+	load        bench.Options
 	connections int
 	warmUp      time.Duration
 	compare     string
@@ -225,7 +225,7 @@ func (all sessions) try(ctx context.Context, ask *benchRequest) error {
 }
 
 // call returns what makes one call.
-func (all sessions) call(ask benchRequest, count *atomic.Int64) load.Call {
+func (all sessions) call(ask benchRequest, count *atomic.Int64) bench.Call {
 	return func(ctx context.Context, worker int) (sent, received int, failed string) {
 		defer count.Add(1)
 		s := all[worker%len(all)]
@@ -266,14 +266,14 @@ func kindOf(err error) string {
 }
 
 // warm makes calls that do not count.
-func (b *benching) warm(ctx context.Context, calls ...load.Call) {
+func (b *benching) warm(ctx context.Context, calls ...bench.Call) {
 	if b.warmUp == 0 {
 		return
 	}
 	o := b.load
 	o.Duration, o.Count = b.warmUp, 0
 	for _, call := range calls {
-		load.Run(ctx, &o, call)
+		bench.Run(ctx, &o, call)
 	}
 }
 
@@ -291,7 +291,7 @@ func (b *benching) measure(ctx context.Context, c *cobra.Command, all sessions, 
 		defer close(stopped)
 		b.watch(bar, &count, done)
 	}()
-	r := load.Run(ctx, &b.load, call)
+	r := bench.Run(ctx, &b.load, call)
 	close(done)
 	<-stopped
 	bar.Clear()
@@ -333,7 +333,7 @@ func (b *benching) measureTwo(ctx context.Context, c *cobra.Command, first, seco
 	one, two := first.call(ask, &count), second.call(ask, &count)
 	b.warm(ctx, one, two)
 	bar := say.NewProgress(b.Console.On, first[0].Name()+" and "+second[0].Name())
-	x, y := load.Compare(ctx, &b.load, one, two, func(done, of int) {
+	x, y := bench.Compare(ctx, &b.load, one, two, func(done, of int) {
 		bar.Show(client.Progress{Progress: float64(done), Total: float64(of)})
 	})
 	bar.Clear()
@@ -380,10 +380,10 @@ type measured struct {
 	Received  int64          `json:"bytesReceived"`
 	Corrected bool           `json:"corrected"` // times count from when a call should have begun
 
-	result *load.Result
+	result *bench.Result
 }
 
-func (b *benching) describe(s *use.Session, r *load.Result) measured {
+func (b *benching) describe(s *use.Session, r *bench.Result) measured {
 	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 	l := &r.Latency
 	return measured{
@@ -443,7 +443,7 @@ func errorsText(failed map[string]int, calls int) string {
 }
 
 // judge returns an error if a threshold is missed, or nothing was answered at all.
-func (b *benching) judge(r *load.Result, ratio float64) error {
+func (b *benching) judge(r *bench.Result, ratio float64) error {
 	var missed []string
 	p99 := r.Latency.Quantile(0.99)
 	if b.minRate > 0 && r.Rate() < b.minRate {

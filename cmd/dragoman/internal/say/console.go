@@ -17,7 +17,7 @@ import (
 	"unicode"
 
 	"github.com/dragoman-mcp/dragoman/internal/gateway/config"
-	"github.com/dragoman-mcp/dragoman/internal/logfmt"
+	"github.com/dragoman-mcp/dragoman/internal/observe/logs"
 	"github.com/dragoman-mcp/dragoman/internal/util/humanize"
 	"github.com/dragoman-mcp/dragoman/internal/util/lazy"
 	"github.com/dragoman-mcp/dragoman/internal/util/redact"
@@ -60,7 +60,7 @@ func NewConsole(level *LogLevel, format string) *Console {
 	case format == FormatJSON:
 		v.Log, v.structured = slog.New(slog.NewJSONHandler(redact.JSONWriter{Writer: v.Out}, &slog.HandlerOptions{Level: level, ReplaceAttr: inSeconds})), true
 	case format == FormatText || !IsTerminal(os.Stderr):
-		v.Log, v.byLine, v.structured = slog.New(&logfmt.Handler{Out: v.Out, Level: level, Duration: humanize.Duration}), true, true
+		v.Log, v.byLine, v.structured = slog.New(&logs.Handler{Out: v.Out, Level: level, Duration: humanize.Duration}), true, true
 	default:
 		colours := os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 		v.Log = slog.New(&lineHandler{out: v.Out, level: level, colours: colours, width: func() int {

@@ -13,7 +13,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/config"
-	"github.com/dragoman-mcp/dragoman/internal/trace"
+	"github.com/dragoman-mcp/dragoman/internal/observe/logs"
 	"github.com/spf13/cobra"
 )
 
@@ -82,7 +82,7 @@ func TestLinesOfATerminalAreShortAndAligned(t *testing.T) {
 	call(slog.LevelInfo, "files", "read_file", "answered", 34*time.Millisecond)
 	call(slog.LevelWarn, "search", "q", "tool error, slow", 12*time.Second)
 	call(slog.LevelInfo, "files", strings.Repeat("long", 30), "answered", time.Second)
-	log.Debug(trace.ToServer, "server", "files", "method", "ping", "id", "7", "bytes", 40, "json", strings.Repeat("x", 200))
+	log.Debug(logs.ToServer, "server", "files", "method", "ping", "id", "7", "bytes", 40, "json", strings.Repeat("x", 200))
 	log.Info(StderrRecord, "server", "files", "line", "listening")
 	log.WithGroup("a").With("b", 1).Debug("text", "c", 2)
 	want := `warning: server is down�[2J server=files error="no such�file" at=1.2s

@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
-	"github.com/dragoman-mcp/dragoman/internal/trace"
+	"github.com/dragoman-mcp/dragoman/internal/observe/logs"
 	"github.com/dragoman-mcp/dragoman/internal/util/humanize"
 	"github.com/dragoman-mcp/dragoman/internal/util/redact"
 )
@@ -89,7 +89,7 @@ func (h *lineHandler) Handle(_ context.Context, r slog.Record) error {
 	case gateway.CallRecord:
 		l.call(r.Level, attrs)
 		l.fit(h.width())
-	case trace.ToServer, trace.FromServer, trace.ToClient, trace.FromClient:
+	case logs.ToServer, logs.FromServer, logs.ToClient, logs.FromClient:
 		l.message(r.Message, attrs)
 		l.fit(h.width())
 	case StderrRecord:

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
-	"github.com/dragoman-mcp/dragoman/internal/logfmt"
+	"github.com/dragoman-mcp/dragoman/internal/observe/logs"
 )
 
 // The reason why a call failed is shown whole, however narrow the terminal.
@@ -36,7 +36,7 @@ func TestReasonOfAFailedCallIsNeverCut(t *testing.T) {
 func TestWaitIsReportedEveryTenSecondsWhereThereIsNoTerminal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
-		log := slog.New(&logfmt.Handler{Out: &out, Level: slog.LevelInfo, Duration: func(d time.Duration) string { return d.String() }})
+		log := slog.New(&logs.Handler{Out: &out, Level: slog.LevelInfo, Duration: func(d time.Duration) string { return d.String() }})
 		v := &Console{Level: &LogLevel{}, Log: log, own: log, byLine: true}
 		w := NewWaiting(v, "files: connecting")
 		time.Sleep(9 * time.Second)

@@ -7,7 +7,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/cmdline"
 	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
-	"github.com/dragoman-mcp/dragoman/internal/trace"
+	"github.com/dragoman-mcp/dragoman/internal/observe/logs"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
 	"github.com/spf13/cobra"
 )
@@ -64,7 +64,7 @@ func serveEverything(c *cobra.Command, flags *serveFlags) error {
 		return err
 	}
 	if v.Level.Level() == slog.LevelDebug {
-		v.Level.Set(trace.LevelSteps) // nothing is between us and the client that could show messages
+		v.Level.Set(logs.LevelSteps) // nothing is between us and the client that could show messages
 	}
 	opts, err := flags.options(v)
 	if err != nil {

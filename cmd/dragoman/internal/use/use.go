@@ -26,8 +26,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/gateway/config"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/store"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/upstream"
+	"github.com/dragoman-mcp/dragoman/internal/observe/logs"
 	"github.com/dragoman-mcp/dragoman/internal/target"
-	"github.com/dragoman-mcp/dragoman/internal/trace"
 	"github.com/dragoman-mcp/dragoman/internal/util/humanize"
 	"github.com/dragoman-mcp/dragoman/internal/util/lazy"
 	"github.com/dragoman-mcp/dragoman/oauth"
@@ -152,7 +152,7 @@ func (u *Target) Take(c *cobra.Command, args []string) (*config.Server, []string
 
 // Speak has the user told by a console. What goes on is of interest for debugging alone.
 func (u *Target) Speak(v *say.Console) {
-	if u.Console = v; !trace.Enabled(v.Log) {
+	if u.Console = v; !logs.Enabled(v.Log) {
 		v.Log = slog.New(slog.DiscardHandler)
 	}
 }

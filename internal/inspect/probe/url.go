@@ -1,0 +1,519 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/inspect/rawclient"
+	"github.com/dragoman-mcp/dragoman/internal/target"
+	"github.com/dragoman-mcp/dragoman/internal/util/humanize"
+	"github.com/dragoman-mcp/dragoman/internal/util/redact"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpclient"
+	"github.com/dragoman-mcp/dragoman/oauth"
+	"github.com/dragoman-mcp/dragoman/protocol"
+)
+
+// The transports behind a URL.
+const (
+	streamable = "Streamable HTTP"
+	httpSSE    = "HTTP+SSE"
+	webSocket  = "WebSocket"
+)
+
+// url looks at a server behind HTTP or WebSocket.
+func (p *prober) url(ctx context.Context) {
+	h, err := rawclient.NewHTTP(p.Spec)
+	if err != nil {
+		p.Verdict = Unreachable
+		p.problem("connect", "", "%v", err)
+		return
+	}
+	defer h.Close()
+	if scheme := target.Scheme(p.Spec.URL); scheme != "unix" && scheme != "http+unix" && !p.network(ctx, h) {
+		return
+	}
+	p.stage("transports")
+	p.Transports = map[string]bool{}
+	socket := slices.Contains([]string{"ws", "wss"}, target.Scheme(p.Spec.URL))
+	var open opener
+	if !socket {
+		if open = p.post(ctx, h); p.Verdict != "" {
+			return
+		}
+		if stream := p.httpSSE(ctx, h); open == nil {
+			open = stream
+		}
+	}
+	if ws := p.webSocket(ctx, h, socket); open == nil {
+		open = ws
+	}
+	if p.Verdict != "" {
+		return
+	}
+	if open == nil {
+		p.problem("transport", p.adviceForNothing(ctx, h), "no transport of MCP answers at this URL")
+		return
+	}
+	p.survey(ctx, open)
+	if p.Transports[streamable] {
+		p.stage("sessions")
+		p.sessions(ctx, h)
+		p.stage("protection from foreign pages")
+		p.security(ctx, h)
+	}
+}
+
+// post tries Streamable HTTP.
+func (p *prober) post(ctx context.Context, h *rawclient.HTTP) opener {
+	open := func(context.Context) (rawclient.Wire, error) { return &rawclient.Session{HTTP: h}, nil }
+	s := &rawclient.Session{HTTP: h}
+	c := p.client(s)
+	x := c.Initialize(ctx, c.Revision.String())
+	for range 3 {
+		if !p.redirected(h, x.HTTP) {
+			break
+		}
+		x = c.Initialize(ctx, c.Revision.String())
+	}
+	defer p.end(ctx, s)
+	r := x.HTTP
+	_, signIn := errors.AsType[*oauth.SignInError](r.Err)
+	_, refused := errors.AsType[*protocol.StatusError](r.Err)
+	switch {
+	case signIn, refused, r.Status == http.StatusUnauthorized, r.Status == http.StatusForbidden && r.Header.Get("WWW-Authenticate") != "":
+		p.authorization(ctx, h, r)
+		return nil
+	case r.Status == 0:
+		p.Verdict = Unreachable
+		p.problem("transport", "look at the server's own log", "POST gets no answer: %s", x.Says())
+		return nil
+	case x.Answer == nil && r.Status == http.StatusOK:
+		p.Transports[streamable] = false
+		p.problem("transport", "answer a request by application/json or text/event-stream, with the response in it", "%s: POST is answered with status 200 and no message (%s)", streamable, describeBody(r))
+		return nil
+	}
+	if x.Answer != nil && r.Status == http.StatusOK && !r.IsJSON() && !r.Stream {
+		p.problem("transport", "send Content-Type: application/json, or text/event-stream with events", "an answer has the content type %q, which clients do not read", r.Header.Get("Content-Type"))
+	}
+	how := "JSON"
+	if r.Stream {
+		how = "event streams"
+	}
+	if x.Result() == nil { // it may be of the modern era alone
+		modern := p.client(&rawclient.Session{HTTP: h})
+		modern.Revision = protocol.Latest
+		if found := modern.Ask(ctx, protocol.MethodDiscover, nil); found.Result() == nil {
+			p.Transports[streamable] = false
+			text, advice := explain(http.MethodPost, r)
+			p.Lines = append(p.Lines, Line{Topic: "transport", State: Note, Text: streamable + ": no: " + text, Advice: advice})
+			return nil
+		}
+	}
+	p.Transports[streamable] = true
+	p.ok("transport", "%s: answers by %s, %v", streamable, how, humanize.Duration(r.Took))
+	return open
+}
+
+// describeBody says what came in place of a message.
+func describeBody(r *rawclient.Reply) string {
+	switch {
+	case r.Stream:
+		return "an event stream without it"
+	case len(r.Body) == 0:
+		return "no body"
+	}
+	return "a body of " + r.Header.Get("Content-Type") + ": " + short(r.Body)
+}
+
+// redirected goes where a redirect leads if clients do, and reports whether it has.
+func (p *prober) redirected(h *rawclient.HTTP, r *rawclient.Reply) bool {
+	if r.Status/100 != 3 {
+		return false
+	}
+	to, err := h.At.Parse(r.Header.Get("Location"))
+	if err != nil || r.Header.Get("Location") == "" {
+		p.problem("redirect", "name where to go in Location", "status %d without a place to go", r.Status)
+		return false
+	}
+	where := redact.URI(to.String())
+	keeps := r.Status == http.StatusTemporaryRedirect || r.Status == http.StatusPermanentRedirect
+	if !keeps || !httpclient.SameOrigin(to, h.At) {
+		why := "to another origin, where clients do not send credentials"
+		if !keeps {
+			why = "which turns a POST into a GET"
+		}
+		p.problem("redirect", "use the URL "+where, "status %d to %s, %s", r.Status, where, why)
+		return false
+	}
+	p.note("redirect", "status %d to %s; name that URL to save a request each time", r.Status, where)
+	h.At = to
+	return true
+}
+
+// explain says in plain words what a status means for MCP, and what to do.
+func explain(method string, r *rawclient.Reply) (text, advice string) {
+	text = r.Says()
+	switch r.Status {
+	case http.StatusNotFound:
+		advice = "nothing is at this path: servers are often at /mcp, those of HTTP+SSE at /sse"
+	case http.StatusMethodNotAllowed:
+		advice = "the path does not take " + method + ": it may be that of HTTP+SSE, or a page"
+	case http.StatusNotAcceptable:
+		advice = "the server refuses Accept: application/json, text/event-stream, which clients must send"
+	case http.StatusUnsupportedMediaType:
+		advice = "the server refuses Content-Type: application/json, which clients must send"
+	case http.StatusBadRequest:
+		advice = "the server refuses the request as such; its error says why, or its log"
+	case http.StatusForbidden:
+		advice = "it is refused to us: an address, a host name or a token may not be allowed there"
+	case http.StatusMisdirectedRequest:
+		advice = "the server does not know this host name; check the URL, and its list of allowed hosts"
+	case http.StatusTooManyRequests:
+		advice = "too many requests were made; wait, and try again"
+	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		advice = "a proxy answers, and the server behind it does not"
+	case http.StatusInternalServerError:
+		advice = "the server has failed; its log says why"
+	}
+	return text, advice
+}
+
+// adviceForNothing looks whether the server is somewhere near.
+func (p *prober) adviceForNothing(ctx context.Context, h *rawclient.HTTP) string {
+	ctx, cancel := context.WithTimeout(ctx, p.Timeout)
+	defer cancel()
+	for _, path := range []string{"/mcp", "/mcp/", "/"} {
+		at := &url.URL{Scheme: h.At.Scheme, Host: h.At.Host, Path: path}
+		if at.Path == h.At.Path {
+			continue
+		}
+		x, s := p.client(nil).Greet(ctx, h, func(c *rawclient.Call) { c.URL = at })
+		if s != nil {
+			p.end(ctx, s)
+		}
+		r := x.HTTP
+		if m := rawclient.ReadMessage(r.Body); r.Status == http.StatusOK && (r.Stream || m != nil && m.IsResponse()) || r.Status == http.StatusUnauthorized {
+			return "there is a server at " + at.String()
+		}
+	}
+	if s, _, err := h.OpenOld(ctx, &url.URL{Scheme: h.At.Scheme, Host: h.At.Host, Path: "/sse"}); err == nil {
+		s.Close()
+		return "there is a server of HTTP+SSE at " + h.At.Scheme + "://" + h.At.Host + "/sse"
+	}
+	return "check the path of the URL: servers are often at /mcp, those of HTTP+SSE at /sse"
+}
+
+// httpSSE tries HTTP+SSE.
+func (p *prober) httpSSE(ctx context.Context, h *rawclient.HTTP) opener {
+	limit := p.glance
+	if !p.Transports[streamable] {
+		limit = p.Timeout
+	}
+	wait, cancel := context.WithTimeoutCause(ctx, limit, rawclient.ErrSilent)
+	defer cancel()
+	s, r, err := h.OpenOld(wait, h.At)
+	if err == nil {
+		s.Close()
+		p.Transports[httpSSE] = true
+		p.ok("transport", "%s: its endpoint is %s, %v", httpSSE, redact.URI(s.Endpoint.RequestURI()), humanize.Duration(r.Took))
+		return func(ctx context.Context) (rawclient.Wire, error) {
+			wait, cancel := context.WithTimeoutCause(ctx, p.Timeout, rawclient.ErrSilent)
+			defer cancel()
+			s, _, err := h.OpenOld(wait, h.At)
+			if err != nil {
+				return nil, err
+			}
+			return rawclient.NewLinkWire(s), nil
+		}
+	}
+	p.Transports[httpSSE] = false
+	switch {
+	case p.Transports[streamable]: // what a GET does there is told below
+	case r.Status == http.StatusOK && r.Stream:
+		p.problem("transport", "name the endpoint first, on the same origin", "%s: %v", httpSSE, err)
+	case r.Status != 0:
+		text, advice := explain(http.MethodGet, r)
+		p.Lines = append(p.Lines, Line{Topic: "transport", State: Note, Text: httpSSE + ": no: " + text, Advice: advice})
+	default:
+		p.note("transport", "%s: no: %v", httpSSE, err)
+	}
+	return nil
+}
+
+// webSocket tries WebSocket.
+func (p *prober) webSocket(ctx context.Context, h *rawclient.HTTP, named bool) opener {
+	if !named && target.Scheme(p.Spec.URL) != "http" && target.Scheme(p.Spec.URL) != "https" {
+		return nil // not on a Unix socket
+	}
+	limit := p.glance
+	if named {
+		limit = p.Timeout
+	}
+	open := func(ctx context.Context, change func(*rawclient.Call)) (rawclient.Wire, *rawclient.Reply, error) {
+		wait, cancel := context.WithTimeoutCause(ctx, limit, rawclient.ErrSilent)
+		defer cancel()
+		socket, r, err := rawclient.DialWebSocket(wait, p.Spec, change)
+		if err != nil {
+			return nil, r, err
+		}
+		return rawclient.NewLinkWire(socket), r, nil
+	}
+	began := time.Now()
+	w, r, err := open(ctx, nil)
+	if err == nil {
+		w.Close()
+		p.Transports[webSocket] = true
+		p.ok("transport", "%s: open after %v", webSocket, humanize.Duration(time.Since(began)))
+		switch foreign, r, err := open(ctx, rawclient.FromForeignOrigin); {
+		case err == nil:
+			foreign.Close()
+			p.foreignAccepted(h, "a socket")
+		case r != nil && r.Status/100 == 4:
+			p.ok("security", "a page of another origin is refused a socket (%d)", r.Status)
+		case r != nil:
+			p.note("security", "whether a page of another origin gets a socket is not known: %s", r.Says())
+		default:
+			p.note("security", "whether a page of another origin gets a socket is not known: %v", err)
+		}
+		return func(ctx context.Context) (rawclient.Wire, error) {
+			w, _, err := open(ctx, nil)
+			return w, err
+		}
+	}
+	p.Transports[webSocket] = false
+	if !named {
+		return nil
+	}
+	p.Verdict = Unreachable
+	_, signIn := errors.AsType[*oauth.SignInError](err)
+	switch {
+	case signIn, r != nil && r.Status == http.StatusUnauthorized:
+		p.Verdict = Authorization
+		p.problem("authorization", "give it a token with -H 'Authorization: Bearer ...' or --server-token-file", "the handshake is refused with status 401")
+	case r != nil:
+		text, advice := explain(http.MethodGet, r)
+		p.problem("transport", advice, "no socket is opened: %s", text)
+	default:
+		p.problem("transport", "check the URL", "no socket is opened: %v", err)
+	}
+	return nil
+}
+
+// end ends a session.
+func (p *prober) end(ctx context.Context, s *rawclient.Session) *rawclient.Reply {
+	if s.ID == "" {
+		return nil
+	}
+	return s.Delete(ctx, p.Timeout).HTTP
+}
+
+// sessions looks at what becomes of sessions and streams.
+func (p *prober) sessions(ctx context.Context, h *rawclient.HTTP) {
+	s := &rawclient.Session{HTTP: h}
+	c := p.client(s)
+	x := c.Begin(ctx)
+	if x.Result() == nil {
+		return // it has no legacy era, and that no sessions
+	}
+	note := c.Note(ctx, protocol.NoteCancelled, rawclient.Object{"requestId": "dragoman-none"}) // one that says nothing
+	switch r := note.HTTP; {
+	case r.Status == http.StatusAccepted:
+	case r.Status/100 == 2:
+		p.problem("session", "answer notifications with status 202 and no body", "a notification is answered with status %d in place of 202", r.Status)
+	default:
+		p.problem("session", "answer notifications with status 202 and no body", "a notification is refused: %s", r.Says())
+	}
+	p.background(ctx, s)
+	p.resumption(ctx, c, s, x)
+	if s.ID == "" {
+		p.note("session", "none: each request stands for itself")
+		return
+	}
+	p.ok("session", "it gives an Mcp-Session-Id of %d characters", len(s.ID))
+	switch got := c.PingUnknown(ctx); got.Status() {
+	case http.StatusNotFound:
+		p.ok("session", "one that it does not know gets 404, so that clients begin anew")
+	default:
+		p.problem("session", "answer a session that is not there with status 404: clients begin anew then, and at no other status", "one that it does not know gets %s", got.Says())
+	}
+	switch r := p.end(ctx, s); {
+	case r.Status/100 == 2:
+		after := c.Ask(ctx, protocol.MethodPing, nil)
+		switch {
+		case after.Status() == http.StatusNotFound:
+			p.ok("session", "DELETE ends it")
+		case after.Result() == nil:
+			p.note("session", "DELETE ends it, and it gets %s from then on, in place of 404", after.Says())
+		default:
+			p.problem("session", "forget a session at its DELETE, and answer 404 from then on", "after DELETE it goes on: %s", after.Says())
+		}
+	case r.Status == http.StatusMethodNotAllowed:
+		p.note("session", "DELETE is not offered (405): sessions end when the server likes")
+	default:
+		p.problem("session", "answer DELETE with 200 or 204, or with 405 if clients cannot end sessions", "DELETE gets %s", r.Says())
+	}
+}
+
+// background looks at the stream that GET opens.
+func (p *prober) background(ctx context.Context, s *rawclient.Session) {
+	switch r := s.Stream(ctx, p.Timeout, "", rawclient.HeadersOnly, 0).HTTP; {
+	case r.Status == http.StatusOK && r.Stream:
+		p.ok("transport", "GET opens a stream for what belongs to no request")
+	case r.Status == http.StatusMethodNotAllowed:
+		p.note("transport", "GET opens no stream (405): the server cannot tell of changes by itself")
+	case r.Status == 0:
+		p.problem("transport", "send the headers of the stream at once, with a comment behind them", "GET gets no answer: %s", r.Says())
+	default:
+		p.problem("transport", "open a stream of text/event-stream, or answer 405", "GET gets %s", r.Says())
+	}
+}
+
+// resumption looks whether a stream can be gone on with.
+func (p *prober) resumption(ctx context.Context, c *rawclient.Client, s *rawclient.Session, first *rawclient.Exchange) {
+	x := first
+	if _, has := p.Counts["tools"]; has {
+		x = c.Ask(ctx, protocol.MethodListTools, nil)
+	}
+	if x.HTTP == nil || !x.HTTP.Stream {
+		return
+	}
+	if !x.HTTP.Ended {
+		p.problem("transport", "end the stream of a request behind its response", "the stream of a request is not ended after its response")
+	}
+	id, behind := x.HTTP.Resumable()
+	if id == "" {
+		p.note("resumption", "events have no ids: a stream that breaks is lost")
+		return
+	}
+	switch r := s.Stream(ctx, p.Timeout, id, rawclient.Has(behind), p.glance/5).HTTP; {
+	case r.Status == http.StatusOK && r.Stream && behind > 0 && len(r.Events) == 0:
+		p.problem("resumption", "keep what was sent, or give events no ids", "events have ids, and Last-Event-ID brings none of the %d events behind it", behind)
+	case r.Status == http.StatusOK && r.Stream:
+		p.ok("resumption", "events have ids; Last-Event-ID brings %d of %s behind it", len(r.Events), humanize.Count(behind, "event"))
+	default:
+		p.problem("resumption", "take GET with Last-Event-ID, or give events no ids", "events have ids, and Last-Event-ID gets %s", r.Says())
+	}
+}
+
+// foreignAccepted says that pages of other origins can use the server.
+func (p *prober) foreignAccepted(h *rawclient.HTTP, what string) {
+	if h.Local() {
+		p.problem("security", "refuse an Origin that is not yours with 403: else any page that a user visits can use the server (DNS rebinding)", "a page of another origin gets %s", what)
+		return
+	}
+	p.note("security", "a page of another origin gets %s: right for a public server that wants tokens, wrong for any other", what)
+}
+
+// security looks whether foreign pages are kept out.
+func (p *prober) security(ctx context.Context, h *rawclient.HTTP) {
+	c := p.client(nil)
+	modern := !slices.ContainsFunc(p.spoken(), func(v Revision) bool { return v.Era == protocol.Legacy.String() })
+	if modern {
+		c.Revision = protocol.Latest
+	}
+	greet := func(change func(*rawclient.Call)) *rawclient.Exchange {
+		x, s := c.Greet(ctx, h, change)
+		if s != nil {
+			p.end(ctx, s)
+		}
+		return x
+	}
+	switch x := greet(rawclient.FromForeignOrigin); {
+	case x.Status() == http.StatusForbidden:
+		p.ok("security", "a page of another origin is refused (403)")
+	case x.Status()/100 == 4:
+		p.note("security", "a page of another origin is refused, with status %d in place of 403", x.Status())
+	case x.Status()/100 == 2:
+		p.foreignAccepted(h, "an answer")
+	default:
+		p.note("security", "whether a page of another origin gets an answer is not known: %s", x.Says())
+	}
+	if h.Local() {
+		switch x := greet(rawclient.ForForeignHost); {
+		case x.Status()/100 == 4:
+			p.ok("security", "a foreign Host is refused (%d)", x.Status())
+		case x.Status()/100 == 2:
+			p.problem("security", "refuse requests whose Host is not the one that the server listens on", "a foreign Host is answered: a name that leads to this machine is enough to use the server (DNS rebinding)")
+		}
+	}
+	if modern {
+		return
+	}
+	s := &rawclient.Session{HTTP: h}
+	c = p.client(s)
+	if x := c.Begin(ctx); x.Result() == nil || !c.Revision.NeedsVersionHeader() {
+		return
+	}
+	defer p.end(ctx, s)
+	if x := c.PingVersion(ctx); x.Status() != http.StatusBadRequest && x.Result() != nil {
+		p.note("versions", "an MCP-Protocol-Version that does not exist is taken; it should get 400")
+	}
+}
+
+// authorization finds out what a server wants to know.
+func (p *prober) authorization(ctx context.Context, h *rawclient.HTTP, r *rawclient.Reply) {
+	p.stage("how to sign in")
+	p.Verdict = Authorization
+	if r.Status == 0 { // a sign-in of ours kept the answer for itself
+		x, _ := p.client(nil).Greet(ctx, h, func(c *rawclient.Call) { c.Bare = true })
+		r = x.HTTP
+	}
+	p.note("authorization", "it answers with %s", r.Says())
+	challenge := r.Header.Values("WWW-Authenticate")
+	if len(challenge) == 0 {
+		p.problem("authorization", "send WWW-Authenticate: Bearer resource_metadata=\"...\" with a 401, so that clients find out how to sign in", "there is no WWW-Authenticate")
+	}
+	if p.Options.SignIn == nil {
+		p.problem("authorization", "give it a token with -H 'Authorization: Bearer ...' or --server-token-file", "the credentials that are configured are not good, or there are none")
+		return
+	}
+	d, err := oauth.Discover(ctx, p.Options.SignIn, r.Header)
+	if err != nil {
+		p.problem("authorization", "publish metadata as RFC 9728 and RFC 8414 have it; or give it a token with -H 'Authorization: Bearer ...'", "how to sign in cannot be found out: %v", err)
+		return
+	}
+	p.Report.SignIn = d
+	if d.Announced == "" && len(challenge) > 0 {
+		p.note("authorization", "the challenge names no resource_metadata; it was looked for at the well-known places")
+	}
+	if d.Resource != "" {
+		p.ok("authorization", "tokens are for %s", d.Resource)
+	} else {
+		p.problem("authorization", "publish protected resource metadata (RFC 9728)", "the server does not say who issues its tokens")
+	}
+	if d.Guessed { // so nothing is known of how clients register and sign in
+		p.problem("authorization", "give it a token with -H 'Authorization: Bearer ...' or --server-token-file; who runs the server can publish metadata (RFC 9728, RFC 8414)",
+			"%s publishes nothing of itself, so nobody can tell how to sign in", d.Issuer)
+		if p.Login != "" {
+			p.Lines = append(p.Lines, Line{Topic: "authorization", State: Note, Text: "a sign-in has to guess its endpoints", Advice: "if it is known to have one, try: " + p.Login})
+		}
+		return
+	}
+	p.ok("authorization", "tokens are issued by %s", d.Issuer)
+	if d.PKCE {
+		p.ok("authorization", "PKCE with S256")
+	} else {
+		p.problem("authorization", "list S256 in code_challenge_methods_supported: clients must refuse to go on without", "PKCE with S256 is not announced")
+	}
+	switch {
+	case d.Documents && d.Registration:
+		p.ok("authorization", "clients register by themselves, or by a client id metadata document")
+	case d.Documents:
+		p.ok("authorization", "clients register by a client id metadata document")
+	case d.Registration:
+		p.ok("authorization", "clients register by themselves")
+	default:
+		p.note("authorization", "clients cannot register: get a client id from its operator, and name it with --client-id")
+	}
+	if len(d.Scopes) > 0 {
+		p.note("authorization", "scopes: %s", strings.Join(d.Scopes, " "))
+	}
+	if p.Login != "" {
+		p.Lines = append(p.Lines, Line{Topic: "authorization", State: Note, Text: "nobody is signed in", Advice: "run: " + p.Login})
+	}
+}
