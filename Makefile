@@ -37,7 +37,7 @@ NPM_SUITE := @modelcontextprotocol/conformance@0.2.0-alpha.12 $(if $(filter Linu
 # built to be used is worth the time of profile-guided optimization.
 export GOFLAGS := $(strip $(shell go env GOFLAGS) -buildvcs=false -pgo=off)
 VERSION = $(shell git describe --tags --always --dirty --match 'v[0-9]*' 2>/dev/null)
-LDFLAGS = -s -w $(if $(VERSION),-X github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say.version=$(VERSION))
+LDFLAGS = -s -w $(if $(VERSION),-X github.com/dragoman-mcp/dragoman/internal/cli/term.version=$(VERSION))
 BUILD = CGO_ENABLED=0 go build -pgo=auto -trimpath -ldflags "$(LDFLAGS)"
 
 # Flags for what only tests run: what a debugger needs takes a sixth of the time of the

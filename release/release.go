@@ -176,7 +176,7 @@ func (r *release) build(ctx context.Context, p platform) (*build, error) {
 func (r *release) goBuild(ctx context.Context, p platform) (string, error) {
 	file := filepath.Join(r.work, p.os+"-"+p.arch, p.file())
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-pgo=auto", //nolint:gosec // our own
-		"-ldflags=-s -w -X github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say.version="+r.version.String(), "-o", file, "./cmd/dragoman")
+		"-ldflags=-s -w -X github.com/dragoman-mcp/dragoman/internal/cli/term.version="+r.version.String(), "-o", file, "./cmd/dragoman")
 	cmd.Env = append(os.Environ(), "GOOS="+p.os, "GOARCH="+p.arch, "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off", "GOAMD64=v1", "GOARM64=v8.0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build: %w\n%s", err, out)

@@ -19,7 +19,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
+	"github.com/dragoman-mcp/dragoman/internal/cli/term"
 	"github.com/dragoman-mcp/dragoman/internal/peertest"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
@@ -215,19 +215,19 @@ func TestScopesThatAreMissingAreNamedWithWhatToDo(t *testing.T) {
 	hint := "ask its owner for a token that has the scope; if it has a sign-in: dragoman login " + at
 	for _, command := range [][]string{{"tools"}, {"tools", "-H", "Authorization: Bearer hush"}} {
 		_, stderr, status := runMain(t, "", append(command, at)...)
-		if want := "dragoman: " + reason + "\n" + hint + "\n"; status != say.ExitAuthorization || stderr != want {
+		if want := "dragoman: " + reason + "\n" + hint + "\n"; status != term.ExitAuthorization || stderr != want {
 			t.Errorf("%q: status %d\n%swant\n%s", command, status, stderr, want)
 		}
 		_, stderr, status = runMain(t, "", append(command, "-o", "json", at)...)
 		var told struct {
 			Error struct{ Code, Message, Hint string }
 		}
-		if err := json.Unmarshal([]byte(stderr), &told); err != nil || status != say.ExitAuthorization || told.Error.Code != "authorization" || told.Error.Message != reason || told.Error.Hint != hint {
+		if err := json.Unmarshal([]byte(stderr), &told); err != nil || status != term.ExitAuthorization || told.Error.Code != "authorization" || told.Error.Message != reason || told.Error.Hint != hint {
 			t.Errorf("%q: status %d, %v, a program gets %s", command, status, err, stderr)
 		}
 	}
 	// Of a refusal that is about something else nobody is told to sign in.
-	if _, stderr, status := runMain(t, "", "tools", strings.TrimSuffix(at, "scopes")+"403"); status != say.ExitAuthorization || !strings.Contains(stderr, "403 Forbidden: not your tenant") || strings.Contains(stderr, "scope") {
+	if _, stderr, status := runMain(t, "", "tools", strings.TrimSuffix(at, "scopes")+"403"); status != term.ExitAuthorization || !strings.Contains(stderr, "403 Forbidden: not your tenant") || strings.Contains(stderr, "scope") {
 		t.Errorf("403 without a challenge: status %d, %s", status, stderr)
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
 	"github.com/dragoman-mcp/dragoman/internal/authtest"
+	"github.com/dragoman-mcp/dragoman/internal/cli/term"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
 	"github.com/dragoman-mcp/dragoman/internal/peertest"
 	"github.com/dragoman-mcp/dragoman/oauth"
@@ -425,7 +425,7 @@ func TestTheCommandLineOfMcpRemoteSignsIn(t *testing.T) {
 		{"--device-code", "--client-credentials"}, {"--host", "example.com"}, {"--client-secret-file", "/nowhere"},
 	} {
 		_, errs, status := runMain(t, "", append([]string{"connect", server.URL}, args...)...)
-		if status != say.ExitOther && status != say.ExitUsage || strings.Contains(errs, "ready") || strings.Contains(errs, "secret\"") {
+		if status != term.ExitOther && status != term.ExitUsage || strings.Contains(errs, "ready") || strings.Contains(errs, "secret\"") {
 			t.Errorf("%q: status %d, %s", args, status, errs)
 		}
 	}
@@ -507,17 +507,17 @@ func TestInAPipeAndForAShellNobodyIsAskedToSignIn(t *testing.T) {
 		if opened := windows(t, dir); len(opened) > 0 {
 			t.Errorf("%q opens %q", args, opened)
 		}
-		if args[0] == "tools" && (status != say.ExitAuthorization || !strings.Contains(said, "run: dragoman login "+server.URL+"\n")) {
+		if args[0] == "tools" && (status != term.ExitAuthorization || !strings.Contains(said, "run: dragoman login "+server.URL+"\n")) {
 			t.Errorf("%q: status %d\n%s", args, status, said)
 		}
 	}
 	// login knows no name of a server that was named by its URL.
-	if _, said, status := runMain(t, "", "tools", server.URL+"?k=1"); status != say.ExitAuthorization || !strings.Contains(said, "run: dragoman login URL\n") {
+	if _, said, status := runMain(t, "", "tools", server.URL+"?k=1"); status != term.ExitAuthorization || !strings.Contains(said, "run: dragoman login URL\n") {
 		t.Errorf("status %d\n%s", status, said)
 	}
 	file := filepath.Join(t.TempDir(), "servers.yaml")
 	writeAt(t, file, "servers: {closed: {url: '"+server.URL+"?k=1'}}")
-	if _, said, status := runMain(t, "", "tools", file+"#closed"); status != say.ExitAuthorization || !strings.Contains(said, "run: dragoman login closed -f "+file+"\n") {
+	if _, said, status := runMain(t, "", "tools", file+"#closed"); status != term.ExitAuthorization || !strings.Contains(said, "run: dragoman login closed -f "+file+"\n") {
 		t.Errorf("status %d\n%s", status, said)
 	}
 }

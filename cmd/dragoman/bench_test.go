@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
+	"github.com/dragoman-mcp/dragoman/internal/cli/term"
 )
 
 func TestBenchMeasuresServersOverPipesAndHTTP(t *testing.T) {
@@ -55,19 +55,19 @@ func TestBenchMeasuresServersOverPipesAndHTTP(t *testing.T) {
 		want   string
 		args   []string
 	}{
-		{say.ExitBelowThreshold, "calls a second are less than", []string{"--min-rate", "1e12"}},
-		{say.ExitBelowThreshold, "p99", []string{"--max-p99", "1ns"}},
-		{say.ExitBelowThreshold, "ratio", []string{"--compare", at, "--min-ratio", "1e6"}},
+		{term.ExitBelowThreshold, "calls a second are less than", []string{"--min-rate", "1e12"}},
+		{term.ExitBelowThreshold, "p99", []string{"--max-p99", "1ns"}},
+		{term.ExitBelowThreshold, "ratio", []string{"--compare", at, "--min-ratio", "1e6"}},
 		{0, "", []string{"--compare", at, "--min-ratio", "1e-6", "--max-p99", "1h", "--min-rate", "1e-6"}},
-		{say.ExitError, "the tool fails", []string{"--tool", "test_error_handling"}},
-		{say.ExitError, "nonesuch", []string{"--tool", "nonesuch"}},
-		{say.ExitUsage, "needs --compare", []string{"--min-ratio", "1"}},
-		{say.ExitUsage, "needs --tool", []string{"--args", "{}"}},
-		{say.ExitUsage, "not JSON", []string{"--tool", "echo", "--args", "{"}},
-		{say.ExitUsage, "choose one", []string{"-d", "1s"}},
-		{say.ExitUsage, "at most", []string{"-c", "1001"}},
-		{say.ExitUsage, "--compare names a second", []string{"x"}},
-		{say.ExitUnreachable, "", []string{"--compare", "http://127.0.0.1:1/mcp"}},
+		{term.ExitError, "the tool fails", []string{"--tool", "test_error_handling"}},
+		{term.ExitError, "nonesuch", []string{"--tool", "nonesuch"}},
+		{term.ExitUsage, "needs --compare", []string{"--min-ratio", "1"}},
+		{term.ExitUsage, "needs --tool", []string{"--args", "{}"}},
+		{term.ExitUsage, "not JSON", []string{"--tool", "echo", "--args", "{"}},
+		{term.ExitUsage, "choose one", []string{"-d", "1s"}},
+		{term.ExitUsage, "at most", []string{"-c", "1001"}},
+		{term.ExitUsage, "--compare names a second", []string{"x"}},
+		{term.ExitUnreachable, "", []string{"--compare", "http://127.0.0.1:1/mcp"}},
 	} {
 		out, said, status := runMain(t, "", append([]string{"bench", at, "-n", "20", "--warm-up", "0s"}, test.args...)...)
 		if status != test.status || !strings.Contains(said, test.want) {

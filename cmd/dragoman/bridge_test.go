@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
+	"github.com/dragoman-mcp/dragoman/internal/cli/term"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/upstream"
 	"github.com/dragoman-mcp/dragoman/internal/peertest"
@@ -180,7 +180,7 @@ func TestRunSaysWhyAServerDoesNotComeUp(t *testing.T) {
 	} {
 		t.Run(strings.Join(test.args, " "), func(t *testing.T) {
 			stdout, stderr, status := runMain(t, "", test.args...)
-			if status != say.ExitUnreachable || stdout != "" {
+			if status != term.ExitUnreachable || stdout != "" {
 				t.Errorf("status %d, standard output %q", status, stdout)
 			}
 			for _, want := range test.want {
@@ -211,7 +211,7 @@ func TestServerThatWaitsIsAnnounced(t *testing.T) {
 	t.Parallel()
 	p := startMain(t, "run", "--listen", "127.0.0.1:0", "--connectionTimeout", "4000", "--era", "legacy", "--", "sh", "-c", "exec sleep 100")
 	p.await("dragoman: sleep: no answer yet after 2s; waiting for up to 4s")
-	if status := p.wait(); status != say.ExitUnreachable || !strings.Contains(p.said(), "did not come up") {
+	if status := p.wait(); status != term.ExitUnreachable || !strings.Contains(p.said(), "did not come up") {
 		t.Errorf("status %d: %s", status, p.said())
 	}
 }

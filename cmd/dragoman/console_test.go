@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
+	"github.com/dragoman-mcp/dragoman/internal/cli/term"
 )
 
 func TestWithJSONThereIsNothingElseOnStandardError(t *testing.T) {
@@ -67,7 +67,7 @@ func TestEveryLevelHasTheSameNamesInEveryCommand(t *testing.T) {
 	}
 	for _, command := range [][]string{{"run"}, {"connect"}, {"tools"}} {
 		_, stderr, status := runMain(t, "", append(append(command, "--log-level", "loud"), server...)...)
-		if want := `unknown log level "loud": use debug, info, warn, error or none`; status != say.ExitUsage || !strings.Contains(stderr, want) {
+		if want := `unknown log level "loud": use debug, info, warn, error or none`; status != term.ExitUsage || !strings.Contains(stderr, want) {
 			t.Errorf("%v: status %d, %q", command, status, stderr)
 		}
 	}

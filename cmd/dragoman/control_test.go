@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
+	"github.com/dragoman-mcp/dragoman/internal/cli/term"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/upstream"
 )
@@ -31,7 +31,7 @@ func TestGatewaysAreToldApartByTheirFiles(t *testing.T) {
 					t.Errorf("%q: status %d, %s", args, status, stderr)
 				}
 			}
-		} else if _, stderr, status := runMain(t, "", args...); status != say.ExitUsage || !strings.Contains(stderr, "2 gateways are running; name the file or the server of one, or its socket:\n  ") || !strings.Contains(stderr, "\n  "+f.path+" (process ") || !strings.Contains(stderr, "\n  "+other.path+" (process ") || !strings.Contains(stderr, "  --socket /") {
+		} else if _, stderr, status := runMain(t, "", args...); status != term.ExitUsage || !strings.Contains(stderr, "2 gateways are running; name the file or the server of one, or its socket:\n  ") || !strings.Contains(stderr, "\n  "+f.path+" (process ") || !strings.Contains(stderr, "\n  "+other.path+" (process ") || !strings.Contains(stderr, "  --socket /") {
 			t.Errorf("%q: status %d, %s", args, status, stderr)
 		}
 		if args[0] == "tap" { // which goes on
@@ -48,13 +48,13 @@ func TestGatewaysAreToldApartByTheirFiles(t *testing.T) {
 		}
 	}
 	for _, args := range [][]string{{"logs", "twoo"}, {"restart", "twoo"}, {"tap", "twoo"}} {
-		if _, stderr, status := runMain(t, "", append(args, other.path)...); status != say.ExitUsage || !strings.Contains(stderr, "there is no server twoo; did you mean") {
+		if _, stderr, status := runMain(t, "", append(args, other.path)...); status != term.ExitUsage || !strings.Contains(stderr, "there is no server twoo; did you mean") {
 			t.Errorf("%q: status %d, %s", args, status, stderr)
 		}
 	}
 	none := filepath.Join(t.TempDir(), "none.yaml")
 	writeAt(t, none, "servers: {}")
-	if _, stderr, status := runMain(t, "", "tap", none); status != say.ExitUnreachable || !strings.Contains(stderr, "no gateway of yours serves "+none) {
+	if _, stderr, status := runMain(t, "", "tap", none); status != term.ExitUnreachable || !strings.Contains(stderr, "no gateway of yours serves "+none) {
 		t.Errorf("tap of a file that none serves: status %d, %s", status, stderr)
 	}
 	// Two that serve the same file are told apart by their sockets.
@@ -159,7 +159,7 @@ func TestRunAndConnectAreFoundByTheirServers(t *testing.T) {
 	}
 	c := startMain(t, "connect", url)
 	c.say(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
-	if _, stderr, status := runMain(t, "", "status"); status != say.ExitUsage || !strings.Contains(stderr, "2 gateways are running; name the file or the server of one") || !strings.Contains(stderr, "\n  "+name+" (process ") || !strings.Contains(stderr, "/server-"+name+"-") {
+	if _, stderr, status := runMain(t, "", "status"); status != term.ExitUsage || !strings.Contains(stderr, "2 gateways are running; name the file or the server of one") || !strings.Contains(stderr, "\n  "+name+" (process ") || !strings.Contains(stderr, "/server-"+name+"-") {
 		t.Errorf("two: status %d, %s", status, stderr)
 	}
 	if stdout, stderr, status := runMain(t, "", "tools", name, "echo"); status != 0 || !strings.Contains(stdout, "echo(text:str)") {
@@ -174,7 +174,7 @@ func TestRunAndConnectAreFoundByTheirServers(t *testing.T) {
 			t.Errorf("%q: status %d, %s", args, status, stderr)
 		}
 	}
-	if _, stderr, status := runMain(t, "", "logs", "other"); status != say.ExitUsage || !strings.Contains(stderr, `no running gateway has a server "other"`) {
+	if _, stderr, status := runMain(t, "", "logs", "other"); status != term.ExitUsage || !strings.Contains(stderr, `no running gateway has a server "other"`) {
 		t.Errorf("logs of another: status %d, %s", status, stderr)
 	}
 	w := startMain(t, "tap", name, "--record", filepath.Join(t.TempDir(), "record"))
@@ -190,7 +190,7 @@ func TestRunAndConnectAreFoundByTheirServers(t *testing.T) {
 	if status := c.stop(os.Interrupt); status != 0 {
 		t.Errorf("connect: status %d, %s", status, c.said())
 	}
-	if _, stderr, status := runMain(t, "", "status"); status != say.ExitUnreachable {
+	if _, stderr, status := runMain(t, "", "status"); status != term.ExitUnreachable {
 		t.Errorf("none: status %d, %s", status, stderr)
 	}
 	if left, _ := filepath.Glob(filepath.Join(environ(t)[0][len("XDG_RUNTIME_DIR="):], "dragoman", "*")); len(left) > 0 && runtime.GOOS != "windows" {
@@ -207,7 +207,7 @@ func TestOwnerLearnsThatTheRulesHideServersAndTools(t *testing.T) {
 		t.Helper()
 		for _, args := range commands {
 			_, stderr, status := runMain(t, "", args...)
-			if status != say.ExitAuthorization || !strings.Contains(stderr, want) || !strings.Contains(stderr, "dragoman policy explain --as local:") || !strings.Contains(stderr, "-f "+f.path+" one/TOOL") {
+			if status != term.ExitAuthorization || !strings.Contains(stderr, want) || !strings.Contains(stderr, "dragoman policy explain --as local:") || !strings.Contains(stderr, "-f "+f.path+" one/TOOL") {
 				t.Errorf("%q: status %d, %s", args, status, stderr)
 			}
 		}

@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/cmdline"
 	"github.com/dragoman-mcp/dragoman/internal/certtest"
+	"github.com/dragoman-mcp/dragoman/internal/cli/flags"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/config"
 	"github.com/dragoman-mcp/dragoman/internal/peertest"
@@ -172,10 +172,10 @@ func TestMistakesAboutTLSAreExplained(t *testing.T) {
 		}
 	}
 	for want, list := range map[string][]config.Listen{
-		"none is listened on": cmdline.ListensOn([]string{"tcp:127.0.0.1:0", "unix:/x"}),
+		"none is listened on": flags.ListensOn([]string{"tcp:127.0.0.1:0", "unix:/x"}),
 		"choose one":          {{Address: "127.0.0.1:0", TLS: config.TLS{Cert: "a", Key: "b"}}},
 	} {
-		flags := cmdline.ListenFlags{TLS: config.TLS{Cert: s.cert, Key: s.key}}
+		flags := flags.ListenFlags{TLS: config.TLS{Cert: s.cert, Key: s.key}}
 		if _, err := flags.Apply(list); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}

@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"strings"
 
-	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/admin"
-	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/cmdline"
-	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/look"
-	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
-	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/serve"
-	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/use"
+	"github.com/dragoman-mcp/dragoman/internal/cli/admin"
+	"github.com/dragoman-mcp/dragoman/internal/cli/flags"
+	"github.com/dragoman-mcp/dragoman/internal/cli/inspect"
+	"github.com/dragoman-mcp/dragoman/internal/cli/serve"
+	"github.com/dragoman-mcp/dragoman/internal/cli/term"
+	"github.com/dragoman-mcp/dragoman/internal/cli/use"
 	"github.com/spf13/cobra"
 )
 
@@ -49,7 +49,7 @@ func groups() []group {
 		{"Use a server:", []*cobra.Command{
 			use.ToolsCommand(), use.ResourcesCommand(), use.PromptsCommand(), use.CallCommand(), use.ReadCommand(), use.PromptCommand(), use.CompleteCommand(), use.PingCommand(), use.ListenCommand(),
 		}},
-		{"Find out about a server:", []*cobra.Command{look.ProbeCommand(), look.CheckCommand(), look.BenchCommand(), look.TapCommand(), look.ReplayCommand()}},
+		{"Find out about a server:", []*cobra.Command{inspect.ProbeCommand(), inspect.CheckCommand(), inspect.BenchCommand(), inspect.TapCommand(), inspect.ReplayCommand()}},
 		{"Look after a gateway:", []*cobra.Command{admin.StatusCommand(), admin.LogsCommand(), admin.RestartCommand(), admin.ReloadCommand(), admin.AuditCommand()}},
 		{"Sign in, and let in:", []*cobra.Command{admin.LoginCommand(), admin.LogoutCommand(), admin.AuthCommand(), admin.TokenCommand(), admin.PolicyCommand()}},
 		{"Configuration:", []*cobra.Command{admin.InitCommand(), admin.AddCommand(), admin.RemoveCommand(), admin.ConfigCommand(), admin.HostsCommand(), admin.ImportCommand(), admin.ExportCommand()}},
@@ -87,9 +87,9 @@ func examplesBelow(c *cobra.Command) string {
 
 // markUsage has what cobra finds wrong with a command line end with the status of that.
 func markUsage(c *cobra.Command) {
-	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return say.Usage("%w", cmdline.ExplainFlag(c, err)) })
+	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return term.Usage("%w", flags.ExplainFlag(c, err)) })
 	if check := c.Args; check != nil {
-		c.Args = cmdline.ArgumentsChecked(check)
+		c.Args = flags.ArgumentsChecked(check)
 	}
 	for _, sub := range c.Commands() {
 		markUsage(sub)

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
+	"github.com/dragoman-mcp/dragoman/internal/cli/term"
 )
 
 // userAt makes a directory that of the user, and the one that we are in.
@@ -53,7 +53,7 @@ func TestServersGoFromAHostToTheGatewayAndTheGatewayToAHost(t *testing.T) {
 		t.Errorf("again: status %d\n%s\n%s", status, shown, said)
 	}
 
-	if shown, said, status = runMain(t, "", "export", "cursor", "files", "--write"); status != say.ExitOther || shown != "" || !strings.Contains(said, "--replace") {
+	if shown, said, status = runMain(t, "", "export", "cursor", "files", "--write"); status != term.ExitOther || shown != "" || !strings.Contains(said, "--replace") {
 		t.Errorf("a name that is taken: status %d\n%s\n%s", status, shown, said)
 	}
 	if shown, said, status = runMain(t, "", "export", "cursor", "files", "--write", "--replace"); status != 0 || strings.Contains(shown, "canary") ||
@@ -103,13 +103,13 @@ func TestExportsThatCannotBeAreRefused(t *testing.T) {
 		status int
 		want   string
 	}{
-		{[]string{"export", "curser"}, say.ExitUsage, "cursor"},
-		{[]string{"export", "cursor"}, say.ExitOther, ".cursor/mcp.json:1:"},
-		{[]string{"export", "vscode", "flies"}, say.ExitUsage, `did you mean "files"`},
-		{[]string{"export", "vscode", "-e", "A=b"}, say.ExitUsage, "-e is for"},
-		{[]string{"export", "vscode", "a", "b"}, say.ExitUsage, "one can be named"},
-		{[]string{"export", "claude", "--project"}, say.ExitOther, "no file for projects"},
-		{[]string{"import", "claude"}, say.ExitOther, "name the file"},
+		{[]string{"export", "curser"}, term.ExitUsage, "cursor"},
+		{[]string{"export", "cursor"}, term.ExitOther, ".cursor/mcp.json:1:"},
+		{[]string{"export", "vscode", "flies"}, term.ExitUsage, `did you mean "files"`},
+		{[]string{"export", "vscode", "-e", "A=b"}, term.ExitUsage, "-e is for"},
+		{[]string{"export", "vscode", "a", "b"}, term.ExitUsage, "one can be named"},
+		{[]string{"export", "claude", "--project"}, term.ExitOther, "no file for projects"},
+		{[]string{"import", "claude"}, term.ExitOther, "name the file"},
 	} {
 		if out, said, status := runMain(t, "", test.args...); status != test.status || !strings.Contains(said, test.want) || out != "" {
 			t.Errorf("%q: status %d, want %d\n%s\n%s", test.args, status, test.status, out, said)

@@ -8,7 +8,7 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
+	"github.com/dragoman-mcp/dragoman/internal/cli/term"
 )
 
 // reapVariable is set for the process that does the work when we are process 1.
@@ -55,7 +55,7 @@ func superviseSelf() (status int, err error) {
 	}
 	// A terminal gives its signals to all processes of the group in its foreground, so the one
 	// that does the work has a group of its own: they reach it once, from there or from us.
-	cmd, err := start(&syscall.SysProcAttr{Setpgid: true, Foreground: say.IsTerminal(os.Stdin), Ctty: int(os.Stdin.Fd())})
+	cmd, err := start(&syscall.SysProcAttr{Setpgid: true, Foreground: term.IsTerminal(os.Stdin), Ctty: int(os.Stdin.Fd())})
 	if err != nil { // the terminal is not ours to control
 		cmd, err = start(&syscall.SysProcAttr{Setpgid: true})
 	}

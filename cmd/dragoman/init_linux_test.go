@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
+	"github.com/dragoman-mcp/dragoman/internal/cli/term"
 )
 
 // unshareHere returns the program that makes a process the first of a namespace.
@@ -31,7 +31,7 @@ func TestProcessOneLeavesNoZombiesAndPassesStatusAndSignalsOn(t *testing.T) {
 	self := self(t)
 	run := func(args ...string) (string, int) {
 		cmd := exec.CommandContext(t.Context(), unshare, append([]string{"--pid", "--fork", "--mount-proc", "--kill-child"}, args...)...) //nolint:gosec // ours
-		cmd.Env = environ(t, mainVariable+"=1", say.DebugVariable+"=")
+		cmd.Env = environ(t, mainVariable+"=1", term.DebugVariable+"=")
 		out, _ := cmd.CombinedOutput() // the status says it
 		return string(out), cmd.ProcessState.ExitCode()
 	}
@@ -43,7 +43,7 @@ for f in /proc/[0-9]*/stat; do read -r pid name state rest <"$f" && case "$state
 echo "parent $PPID" >&2
 exit 7`
 	out, status := run(self, "run", "--listen", "127.0.0.1:0", "--", "sh", "-c", orphans)
-	if status != say.ExitUnreachable || !strings.Contains(out, "exited with status 7") || strings.Contains(out, "parent 1\n") {
+	if status != term.ExitUnreachable || !strings.Contains(out, "exited with status 7") || strings.Contains(out, "parent 1\n") {
 		t.Errorf("status %d:\n%s", status, out)
 	}
 	if strings.Contains(out, "zombie") {
@@ -75,7 +75,7 @@ echo "first $first group $group front $front" >&2; cat >/dev/null`
 		t.Run(name, func(t *testing.T) {
 			v := openPty(t, 200)
 			cmd := exec.CommandContext(t.Context(), unshare, "--pid", "--fork", "--mount-proc", "--kill-child", self(t), "run", "--listen", "127.0.0.1:0", "--", "sh", "-c", groups)
-			cmd.Env = append(os.Environ(), mainVariable+"=1", say.DebugVariable+"=", "NO_COLOR=1", "TERM=xterm")
+			cmd.Env = append(os.Environ(), mainVariable+"=1", term.DebugVariable+"=", "NO_COLOR=1", "TERM=xterm")
 			cmd.Stderr = v.file
 			if terminal {
 				cmd.Stdin, cmd.SysProcAttr = v.file, &syscall.SysProcAttr{Setsid: true, Setctty: true}

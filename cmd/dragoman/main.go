@@ -11,10 +11,10 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/cmdline"
-	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
-	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/serve"
-	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/use"
+	"github.com/dragoman-mcp/dragoman/internal/cli/flags"
+	"github.com/dragoman-mcp/dragoman/internal/cli/serve"
+	"github.com/dragoman-mcp/dragoman/internal/cli/term"
+	"github.com/dragoman-mcp/dragoman/internal/cli/use"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
 	"github.com/spf13/cobra"
@@ -26,7 +26,7 @@ func main() {
 	serve.LimitMemory(0)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	c := root()
-	args, err := cmdline.Translate(c, os.Args[1:])
+	args, err := flags.Translate(c, os.Args[1:])
 	ran := c
 	if err == nil {
 		c.SetArgs(args)
@@ -37,11 +37,11 @@ func main() {
 	if err == nil {
 		return
 	}
-	f := say.FailureOf(err)
-	if f.Status == say.ExitInterrupted && interrupted {
+	f := term.FailureOf(err)
+	if f.Status == term.ExitInterrupted && interrupted {
 		os.Exit(f.Status) // the user knows
 	}
-	say.ReportFailure(ran, os.Args[1:], f, err)
+	term.ReportFailure(ran, os.Args[1:], f, err)
 	os.Exit(f.Status)
 }
 
@@ -55,9 +55,9 @@ func root() *cobra.Command {
   dragoman tools -- uvx some-server`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Version:       say.Version(),
+		Version:       term.Version(),
 	}
-	say.AddConsoleFlags(c.PersistentFlags())
+	term.AddConsoleFlags(c.PersistentFlags())
 	addCommands(c)
 	use.CompleteFlags(c)
 	markUsage(c)
@@ -65,7 +65,7 @@ func root() *cobra.Command {
 }
 
 func versionCommand() *cobra.Command {
-	var out say.Writing
+	var out term.Writing
 	c := &cobra.Command{
 		Use:     "version",
 		Example: "  dragoman version\n  dragoman version -o json",
@@ -80,7 +80,7 @@ func versionCommand() *cobra.Command {
 				Protocols []string `json:"protocols"`
 				Go        string   `json:"go"`
 				Platform  string   `json:"platform"`
-			}{Version: say.Version(), Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+			}{Version: term.Version(), Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 			for _, r := range protocol.Revisions() {
 				v.Protocols = append(v.Protocols, r.String())
 			}

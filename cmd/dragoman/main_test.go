@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
+	"github.com/dragoman-mcp/dragoman/internal/cli/term"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
 	"github.com/dragoman-mcp/dragoman/oauth"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
@@ -144,7 +144,7 @@ func runMain(t *testing.T, stdin string, args ...string) (stdout, stderr string,
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, self, args...)
-	cmd.Env = environ(t, mainVariable+"=1", say.DebugVariable+"=")
+	cmd.Env = environ(t, mainVariable+"=1", term.DebugVariable+"=")
 	cmd.Stdin = strings.NewReader(stdin)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
@@ -267,7 +267,7 @@ func TestReadmeCurlExamples(t *testing.T) {
 
 func TestArgumentsThatAreTooLongAreCalledThat(t *testing.T) {
 	long := `{"text":"` + strings.Repeat("x", dragoman.DefaultMaxMessage) + `"}`
-	if _, said, status := runMain(t, long, "call", "echo", "--args", "-", "--", self(t), "everything"); status != say.ExitUsage || !strings.Contains(said, "more than 16 MiB") {
+	if _, said, status := runMain(t, long, "call", "echo", "--args", "-", "--", self(t), "everything"); status != term.ExitUsage || !strings.Contains(said, "more than 16 MiB") {
 		t.Errorf("status %d: %s", status, said)
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/cmdline"
 	"github.com/dragoman-mcp/dragoman/internal/certtest"
+	"github.com/dragoman-mcp/dragoman/internal/cli/flags"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
 )
 
@@ -108,7 +108,7 @@ func newStandIns(t *testing.T) *standIns {
 	if err := os.Link(ca.File, filepath.Join(w.dir, "ca.pem")); err != nil {
 		t.Fatal(err)
 	}
-	if l, err := net.Listen("tcp", cmdline.DefaultListen); err == nil { // or somebody else has it
+	if l, err := net.Listen("tcp", flags.DefaultListen); err == nil { // or somebody else has it
 		t.Cleanup(func() { _ = l.Close() })
 	}
 	w.base = strings.TrimSuffix(startMain(t, "run", "--listen", "127.0.0.1:0").place("http://"), gateway.MCPPath)
@@ -133,7 +133,7 @@ func TestEveryLineOfTheTablesIsTrue(t *testing.T) {
 	for _, m := range list {
 		t.Run(m.program+": "+m.line, func(t *testing.T) {
 			t.Parallel()
-			words, err := cmdline.SplitCommand(w.replace(m.line))
+			words, err := flags.SplitCommand(w.replace(m.line))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -148,7 +148,7 @@ func TestEveryLineOfTheTablesIsTrue(t *testing.T) {
 			p := startMain(t, words[1:]...)
 			if strings.HasPrefix(here, "serves") && !portWord.MatchString(m.line) {
 				// The port is that of everybody, and may be in use. It is listened on when the line is understood.
-				if p.await(note); !strings.Contains(p.await(" "+cmdline.DefaultListen), "in use") {
+				if p.await(note); !strings.Contains(p.await(" "+flags.DefaultListen), "in use") {
 					t.Errorf("it says\n%s", p.said())
 				}
 				return

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
+	"github.com/dragoman-mcp/dragoman/internal/cli/term"
 )
 
 // soon is how long anything may take that is expected to happen.
@@ -40,7 +40,7 @@ func startMain(t *testing.T, args ...string) *process {
 		t.Fatal(err)
 	}
 	p := &process{t: t, cmd: exec.Command(self, args...), ended: make(chan struct{}), wrote: make(chan struct{})}
-	p.cmd.Env = environ(t, mainVariable+"=1", say.DebugVariable+"=", markVariable+"="+t.Name())
+	p.cmd.Env = environ(t, mainVariable+"=1", term.DebugVariable+"=", markVariable+"="+t.Name())
 	p.cmd.Stderr = p
 	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
 		t.Fatal(err)
@@ -111,7 +111,7 @@ func asRead(text string) string {
 			return s
 		}
 		text := unquoted(parts[2])
-		if of := stderrAttrs.FindStringSubmatch(parts[3]); text == say.StderrRecord && of != nil {
+		if of := stderrAttrs.FindStringSubmatch(parts[3]); text == term.StderrRecord && of != nil {
 			b.WriteString("[" + of[1] + "] " + unquoted(of[2]) + "\n")
 			continue
 		}

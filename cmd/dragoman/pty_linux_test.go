@@ -15,7 +15,7 @@ import (
 	"unsafe"
 
 	"github.com/dragoman-mcp/dragoman/client"
-	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
+	"github.com/dragoman-mcp/dragoman/internal/cli/term"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
 )
 
@@ -91,7 +91,7 @@ func (v *pty) run(output bool, env []string, args ...string) {
 		v.t.Fatal(err)
 	}
 	cmd := exec.Command(self, args...)
-	cmd.Env = append(environ(v.t, mainVariable+"=1", say.DebugVariable+"=", "NO_COLOR=", "TERM=xterm"), env...)
+	cmd.Env = append(environ(v.t, mainVariable+"=1", term.DebugVariable+"=", "NO_COLOR=", "TERM=xterm"), env...)
 	cmd.Stderr = v.file
 	if output {
 		cmd.Stdout = v.file
@@ -165,9 +165,9 @@ func TestStatusIsDrawnAnewOnATerminal(t *testing.T) {
 func TestABarFitsTheTerminalAndGivesWay(t *testing.T) {
 	const columns = 40
 	v := openPty(t, columns)
-	on := &say.Screen{File: v.file}
+	on := &term.Screen{File: v.file}
 	t.Setenv("TERM", "xterm")
-	p := say.NewProgress(on, strings.Repeat("long", 20))
+	p := term.NewProgress(on, strings.Repeat("long", 20))
 	p.Show(client.Progress{Progress: 1, Total: 1, Message: "done"})
 	drawn := v.await("…")
 	if _, bar, _ := strings.Cut(drawn, "\x1b[K"); len([]rune(bar)) >= columns {

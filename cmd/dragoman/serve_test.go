@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
+	"github.com/dragoman-mcp/dragoman/internal/cli/term"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
 )
 
@@ -129,7 +129,7 @@ func TestServeServesAFileAndIsControlledOverItsSocket(t *testing.T) {
 	if !strings.Contains(text, "old goes on as it was configured before") || !strings.Contains(text, `did you mean "command"`) {
 		t.Errorf("with an error of a server, reload prints\n%s", text)
 	}
-	if status != say.ExitOther || !strings.Contains(stderr, "the configuration of 1 server has errors; the rest is in force") {
+	if status != term.ExitOther || !strings.Contains(stderr, "the configuration of 1 server has errors; the rest is in force") {
 		t.Errorf("with an error of a server, reload has the status %d and says %s", status, stderr)
 	}
 	f.write("server: {}")

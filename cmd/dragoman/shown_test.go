@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/cmdline"
+	"github.com/dragoman-mcp/dragoman/internal/cli/flags"
 	"github.com/spf13/cobra"
 )
 
@@ -63,7 +63,7 @@ func understandAll(t *testing.T, where, lines string) (n int) {
 func understand(args []string) error {
 	c := root()
 	for _, do := range []*cobra.Command{
-		cmdline.NewRunCommand(func(*cobra.Command, *cmdline.Settings) error { return nil }), cmdline.NewConnectCommand(func(*cobra.Command, *cmdline.Settings) error { return nil }),
+		flags.NewRunCommand(func(*cobra.Command, *flags.Settings) error { return nil }), flags.NewConnectCommand(func(*cobra.Command, *flags.Settings) error { return nil }),
 	} {
 		old, _, err := c.Find([]string{do.Name()})
 		if err != nil {

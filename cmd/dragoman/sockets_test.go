@@ -13,7 +13,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
+	"github.com/dragoman-mcp/dragoman/internal/cli/term"
 )
 
 // socketsAt makes the directory of control sockets, and listens on one there.
@@ -78,7 +78,7 @@ func TestAHungGatewayDoesNotHoldUpOthers(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), soon) // a gateway that is asked to do something may take longer
 	defer cancel()
 	cmd := exec.CommandContext(ctx, self(t), "tools", "here")
-	cmd.Env = append(os.Environ(), mainVariable+"=1", say.DebugVariable+"=")
+	cmd.Env = append(os.Environ(), mainVariable+"=1", term.DebugVariable+"=")
 	out, err := cmd.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "echo(") || !strings.Contains(string(out), "does not answer") {
 		t.Errorf("%v\n%s", err, out)

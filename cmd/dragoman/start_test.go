@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
+	"github.com/dragoman-mcp/dragoman/internal/cli/term"
 	"github.com/dragoman-mcp/dragoman/internal/peertest"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
@@ -29,7 +29,7 @@ func TestTextOnStandardOutputIsToldAtOnce(t *testing.T) {
 	if strings.Contains(said, "did not come up") || !strings.Contains(said, "have the server log to standard error") {
 		t.Errorf("it is told too late, or not what to do:\n%s", said)
 	}
-	if status := p.wait(); status != say.ExitUnreachable || !strings.Contains(p.said(), `it wrote to its standard output what is no message ("Server listening`) || !strings.Contains(p.said(), "did not come up: it does not answer within 3s; allow more time by --connect-timeout") {
+	if status := p.wait(); status != term.ExitUnreachable || !strings.Contains(p.said(), `it wrote to its standard output what is no message ("Server listening`) || !strings.Contains(p.said(), "did not come up: it does not answer within 3s; allow more time by --connect-timeout") {
 		t.Errorf("status %d", status)
 	}
 	if strings.Contains(p.said(), "abcdefghijklmnop") {
@@ -126,7 +126,7 @@ if [ -z "$EXAMPLE_API_KEY" ]; then echo "Error: EXAMPLE_API_KEY is required" >&2
 		`dragoman: the server did not come up: server "sh" exited with status 1: stderr: Error: EXAMPLE_API_KEY is required; ` +
 			"not passed on to it: EXAMPLE_API_KEY, npm_config__auth; to pass on: -e EXAMPLE_API_KEY -e npm_config__auth\n",
 	} {
-		if status != say.ExitUnreachable || !strings.Contains(stderr, want) {
+		if status != term.ExitUnreachable || !strings.Contains(stderr, want) {
 			t.Errorf("status %d, standard error lacks %q:\n%s", status, want, stderr)
 		}
 	}
@@ -230,11 +230,11 @@ func TestServerIsCalledWhatItCallsItself(t *testing.T) {
 func TestConnectFailsAtOnceIfThereIsNoSuchProgram(t *testing.T) {
 	t.Parallel()
 	p := startMain(t, "connect", "--", "does-not-exist-anywhere") // with an open standard input
-	if status := p.wait(); status != say.ExitUnreachable || !strings.Contains(p.said(), `cannot start "does-not-exist-anywhere": executable file not found`) {
+	if status := p.wait(); status != term.ExitUnreachable || !strings.Contains(p.said(), `cannot start "does-not-exist-anywhere": executable file not found`) {
 		t.Errorf("status %d", status)
 	}
 	p = startMain(t, "connect", "--cwd", filepath.Join(t.TempDir(), "gone"), "--", "sh")
-	if status := p.wait(); status != say.ExitUnreachable || !strings.Contains(p.said(), "gone") {
+	if status := p.wait(); status != term.ExitUnreachable || !strings.Contains(p.said(), "gone") {
 		t.Errorf("status %d", status)
 	}
 }

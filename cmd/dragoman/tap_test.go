@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dragoman-mcp/dragoman/cmd/dragoman/internal/say"
+	"github.com/dragoman-mcp/dragoman/internal/cli/term"
 	"github.com/dragoman-mcp/dragoman/internal/observe/tap"
 )
 
@@ -85,13 +85,13 @@ func TestATapPassesAllOnAndWritesItDown(t *testing.T) {
 			}
 			changed := strings.Replace(string(text), `{"text":"hi","type"`, `{"text":"ho","type"`, 1)
 			writeAt(t, record+".changed", changed)
-			if out, said, status := runMain(t, "", "replay", record+".changed", "-e", mainVariable+"=1", "--", self(t), "everything"); status != say.ExitFindings || !strings.Contains(out, "result.content[0].text\n    - \"ho\"\n    + \"hi\"") {
+			if out, said, status := runMain(t, "", "replay", record+".changed", "-e", mainVariable+"=1", "--", self(t), "everything"); status != term.ExitFindings || !strings.Contains(out, "result.content[0].text\n    - \"ho\"\n    + \"hi\"") {
 				t.Errorf("replay of a changed recording: status %d\n%s\n%s", status, out, said)
 			}
 			if out, said, status := runMain(t, "", "replay", record+".changed", "--ignore", "result.content[*].text", "-o", "ndjson", "-e", mainVariable+"=1", "--", self(t), "everything"); status != 0 || strings.Count(out, `"method":"tools/call"`) != 2 {
 				t.Errorf("replay with --ignore: status %d\n%s\n%s", status, out, said)
 			}
-			if _, said, status := runMain(t, "", append([]string{"tap", "--record", record}, server...)...); status != say.ExitOther || !strings.Contains(said, "exists") {
+			if _, said, status := runMain(t, "", append([]string{"tap", "--record", record}, server...)...); status != term.ExitOther || !strings.Contains(said, "exists") {
 				t.Errorf("a recording is written over: %d %s", status, said)
 			}
 		})
@@ -109,14 +109,14 @@ func TestTapInAPipeShowsWhatIsWantedOnStandardError(t *testing.T) {
 	if err := json.NewDecoder(strings.NewReader(said)).Decode(&e); status != 0 || err != nil || e.Method != "initialize" || strings.Count(said, "\n") != 2 || out == "" {
 		t.Errorf("status %d, %v\n%s", status, err, said)
 	}
-	if _, said, status = runMain(t, "", "tap", "--", self(t), "everything", "--nope"); status != say.ExitUsage || !strings.Contains(said, "unknown flag") {
+	if _, said, status = runMain(t, "", "tap", "--", self(t), "everything", "--nope"); status != term.ExitUsage || !strings.Contains(said, "unknown flag") {
 		t.Errorf("the status of the command is %d\n%s", status, said)
 	}
-	if _, said, status = runMain(t, "", "tap", "--", "/no/such/command"); status != say.ExitUnreachable || !strings.Contains(said, "full path") {
+	if _, said, status = runMain(t, "", "tap", "--", "/no/such/command"); status != term.ExitUnreachable || !strings.Contains(said, "full path") {
 		t.Errorf("no command: status %d\n%s", status, said)
 	}
 	for _, args := range [][]string{{"tap", "--unmasked"}, {"tap", "a", "b"}, {"tap", "--"}, {"tap", "-o", "xml"}, {"replay", "none.ndjson", "x"}, {"replay"}} {
-		if _, said, status = runMain(t, "", args...); status != say.ExitUsage {
+		if _, said, status = runMain(t, "", args...); status != term.ExitUsage {
 			t.Errorf("%q: status %d\n%s", args, status, said)
 		}
 	}
@@ -176,7 +176,7 @@ func TestTapOfARunningGateway(t *testing.T) {
 	if out, said, status := runMain(t, "", "replay", "r.ndjson", "all", "--socket", socket); status != 0 || !strings.Contains(said, "0 answered otherwise, 0 not") {
 		t.Errorf("replay: status %d\n%s\n%s", status, out, said)
 	}
-	if _, said, status := runMain(t, "", "tap", "none", "--socket", socket); status != say.ExitUsage || !strings.Contains(said, "no server none") {
+	if _, said, status := runMain(t, "", "tap", "none", "--socket", socket); status != term.ExitUsage || !strings.Contains(said, "no server none") {
 		t.Errorf("nobody: status %d\n%s", status, said)
 	}
 }
