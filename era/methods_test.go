@@ -9,7 +9,7 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 	library "github.com/dragoman-mcp/dragoman/client"
 	"github.com/dragoman-mcp/dragoman/era"
-	"github.com/dragoman-mcp/dragoman/internal/peertest"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/peertest"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 

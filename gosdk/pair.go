@@ -10,7 +10,7 @@ import (
 	"sync"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/memnet"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/memnet"
 	"github.com/dragoman-mcp/dragoman/transport/sse"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
 	"github.com/dragoman-mcp/dragoman/transport/streamable"

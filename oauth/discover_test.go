@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/dragoman-mcp/dragoman/internal/authtest"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/authtest"
 	"github.com/dragoman-mcp/dragoman/oauth"
 )
 

@@ -5,7 +5,7 @@ import (
 	"io"
 	"net/http"
 
-	"github.com/dragoman-mcp/dragoman/internal/authtest"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/authtest"
 	"github.com/dragoman-mcp/dragoman/oauth"
 )
 

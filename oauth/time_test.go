@@ -12,8 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/authtest"
-	"github.com/dragoman-mcp/dragoman/internal/memnet"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/authtest"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/memnet"
 	"github.com/dragoman-mcp/dragoman/oauth"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )

@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/dragoman-mcp/dragoman/internal/authtest"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/authtest"
 )
 
 func TestSignInsAreOursAloneWhateverTheUmask(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/tests/kit"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/gatewaytest"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -32,7 +32,7 @@ func read(t *testing.T, path string) string {
 // runProgram runs the program.
 func runProgram(t *testing.T, args ...string) (string, error) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), kit.Binary(t), args...)
+	cmd := exec.CommandContext(t.Context(), gatewaytest.Binary(t), args...)
 	cmd.Env = append(os.Environ(), tokenForTests)
 	out, err := cmd.CombinedOutput()
 	return string(out), err
@@ -52,7 +52,7 @@ func checks(t *testing.T, where, text string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "dragoman.yaml")
 	// The program lies elsewhere on the machine of the test.
-	text = strings.ReplaceAll(text, "/usr/bin/dragoman", kit.Binary(t))
+	text = strings.ReplaceAll(text, "/usr/bin/dragoman", gatewaytest.Binary(t))
 	// So do the tokens.
 	tokens := filepath.Join(t.TempDir(), "tokens.json")
 	text = strings.ReplaceAll(text, "/etc/dragoman/tokens.json", tokens)
@@ -101,7 +101,7 @@ func TestSystemdTakesTheUnit(t *testing.T) {
 		t.Skip("there is no systemd-analyze")
 	}
 	unit, copied := read(t, "deploy/systemd/dragoman.service"), filepath.Join(t.TempDir(), "dragoman.service")
-	if err := os.WriteFile(copied, []byte(strings.ReplaceAll(unit, "=/usr/bin/dragoman", "="+kit.Binary(t))), 0o600); err != nil {
+	if err := os.WriteFile(copied, []byte(strings.ReplaceAll(unit, "=/usr/bin/dragoman", "="+gatewaytest.Binary(t))), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if out, err := exec.CommandContext(t.Context(), analyze, "verify", copied).CombinedOutput(); err != nil || strings.Contains(string(out), "dragoman.service") {
@@ -215,12 +215,12 @@ func TestProbesOfKubernetesAreAnswered(t *testing.T) {
 	if !strings.Contains(config, address) {
 		t.Fatalf("the port is %s, which the configuration does not have:\n%s", address, config)
 	}
-	config = strings.ReplaceAll(strings.Replace(config, address, "127.0.0.1:0", 1), "/usr/bin/dragoman", kit.Binary(t))
+	config = strings.ReplaceAll(strings.Replace(config, address, "127.0.0.1:0", 1), "/usr/bin/dragoman", gatewaytest.Binary(t))
 	file := filepath.Join(t.TempDir(), "dragoman.yaml")
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p := kit.Start(t, kit.Launch{Env: []string{tokenForTests}}, "serve", file)
+	p := gatewaytest.Start(t, gatewaytest.Launch{Env: []string{tokenForTests}}, "serve", file)
 	base := regexp.MustCompile(`http://127\.0\.0\.1:\d+`).FindString(p.Await("each by itself"))
 	for _, probe := range []probe{container.StartupProbe, container.LivenessProbe, container.ReadinessProbe} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+probe.HTTPGet.Path, http.NoBody)

@@ -23,7 +23,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/tests/kit"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/gatewaytest"
 )
 
 // testVersion is one that has everything that can be in one.
@@ -166,11 +166,11 @@ func TestArchivesHaveTheProgramAndWhatGoesWithIt(t *testing.T) {
 }
 
 func TestProgramGivesItsNoticesCompletionsAndManual(t *testing.T) {
-	notices, err := noticesOf(t.Context(), kit.Binary(t))
+	notices, err := noticesOf(t.Context(), gatewaytest.Binary(t))
 	if err != nil || !bytes.Contains(notices, []byte("github.com/coder/websocket v")) || !bytes.Contains(notices, []byte("The Go Authors")) {
 		t.Errorf("the licences of others are\n%s%v", notices, err)
 	}
-	texts, err := (&release{work: t.TempDir()}).textsOf(t.Context(), kit.Binary(t))
+	texts, err := (&release{work: t.TempDir()}).textsOf(t.Context(), gatewaytest.Binary(t))
 	if err != nil || len(texts) < 10 || !bytes.Contains(texts[0].text, []byte("__start_dragoman")) || !slices.ContainsFunc(texts, func(f entry) bool { return f.name == "man/dragoman-audit-show.1" }) {
 		t.Errorf("there are %d texts, %v", len(texts), err)
 	}

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dragoman-mcp/dragoman/tests/kit"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/gatewaytest"
 )
 
 func TestMain(m *testing.M) {
@@ -18,7 +18,7 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	status := m.Run()
-	kit.Clean()
+	gatewaytest.Clean()
 	_ = os.RemoveAll(made.dir)
 	os.Exit(status)
 }
@@ -29,7 +29,7 @@ const mostParts = 12
 
 // TestS60_PartsAreListedWithPermissiveLicences makes a bill of the real program.
 func TestS60_PartsAreListedWithPermissiveLicences(t *testing.T) {
-	b, err := partsOf(t.Context(), kit.Binary(t))
+	b, err := partsOf(t.Context(), gatewaytest.Binary(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func TestS60_SumsOfModulesAreRight(t *testing.T) {
 
 // TestS60_TwoBuildsAreTheSame builds the program in two directories.
 func TestS60_TwoBuildsAreTheSame(t *testing.T) {
-	if os.Getenv(kit.StrictVariable) == "" {
+	if os.Getenv(gatewaytest.StrictVariable) == "" {
 		t.Skip("it takes a while: make scorecard and make same do it")
 	}
 	if _, err := buildTwice(t.Context(), "."); err != nil {

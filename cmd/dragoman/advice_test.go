@@ -20,7 +20,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/cli/term"
-	"github.com/dragoman-mcp/dragoman/internal/peertest"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/peertest"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 

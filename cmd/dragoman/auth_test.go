@@ -15,10 +15,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/authtest"
 	"github.com/dragoman-mcp/dragoman/internal/cli/term"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
-	"github.com/dragoman-mcp/dragoman/internal/peertest"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/authtest"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/peertest"
 	"github.com/dragoman-mcp/dragoman/oauth"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/streamable"

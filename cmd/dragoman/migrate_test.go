@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dragoman-mcp/dragoman/internal/certtest"
 	"github.com/dragoman-mcp/dragoman/internal/cli/flags"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/certtest"
 )
 
 // theirFlags are all flags of the programs in docs/migrate.md, as their READMEs and their help

@@ -15,8 +15,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dragoman-mcp/dragoman/internal/authtest"
-	"github.com/dragoman-mcp/dragoman/internal/peertest"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/authtest"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/peertest"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 

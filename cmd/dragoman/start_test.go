@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman/internal/cli/term"
-	"github.com/dragoman-mcp/dragoman/internal/peertest"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/peertest"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
 )

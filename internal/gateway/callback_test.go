@@ -16,11 +16,11 @@ import (
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman/client"
-	"github.com/dragoman-mcp/dragoman/internal/authtest"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/upstream"
 	"github.com/dragoman-mcp/dragoman/internal/observe/audit"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/authtest"
 	"github.com/dragoman-mcp/dragoman/oauth"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/streamable"

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/gatewaytest"
 	"github.com/dragoman-mcp/dragoman/protocol"
-	"github.com/dragoman-mcp/dragoman/tests/kit"
 )
 
 // patience is how long anything may take.
@@ -29,14 +29,14 @@ type testClient struct {
 	journal  string // of the server
 	ctx      context.Context
 	lastID   int64
-	kit.Notifications
+	gatewaytest.Notifications
 
 	mu     sync.Mutex
 	action string   // what it does with a form or a page
 	asked  []string // questions, by method
 }
 
-type object = kit.Object
+type object = gatewaytest.Object
 
 func newGuest(t *testing.T, client, server side) *testClient {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*patience)
@@ -56,7 +56,7 @@ func newGuest(t *testing.T, client, server side) *testClient {
 	if err != nil {
 		t.Fatalf("initialize: %v", err)
 	}
-	if got := kit.Text(resp.Get("protocolVersion")); got != g.revision.String() {
+	if got := gatewaytest.Text(resp.Get("protocolVersion")); got != g.revision.String() {
 		t.Fatalf("initialize asked for %s and got %q", g.revision, got)
 	}
 	note, err := dragoman.NewNotification(protocol.NoteInitialized, nil)
@@ -97,14 +97,14 @@ func (g *testClient) request(method string, params object) (*dragoman.Message, e
 			return nil, err
 		case resp.IsError():
 			return nil, resp.RPCError()
-		case g.modern() && kit.Text(resp.Get("resultType")) == "":
+		case g.modern() && gatewaytest.Text(resp.Get("resultType")) == "":
 			return nil, fmt.Errorf("a result without resultType: %.200s", resp.Bytes())
 		case !g.modern() && (resp.Get("resultType") != nil || resp.Get("ttlMs") != nil):
 			return nil, fmt.Errorf("a result with members of another era: %.200s", resp.Bytes())
-		case !kit.NeedsInput(resp):
+		case !gatewaytest.NeedsInput(resp):
 			return resp, nil
 		}
-		if params, err = kit.NextRound(params, resp, g.answer); err != nil {
+		if params, err = gatewaytest.NextRound(params, resp, g.answer); err != nil {
 			return nil, err
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/tests/kit"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/gatewaytest"
 )
 
 // replaced is the server that is another one after each reload.
@@ -48,9 +48,9 @@ func (w *rig) mishaps(stop <-chan struct{}) {
 // kill kills one of the servers, whose keepers are children of the gateway.
 func (w *rig) kill() {
 	var servers []int
-	keepers, _ := kit.Children(w.gateway.PID())
+	keepers, _ := gatewaytest.Children(w.gateway.PID())
 	for _, keeper := range keepers {
-		children, _ := kit.Children(keeper)
+		children, _ := gatewaytest.Children(keeper)
 		servers = append(servers, children...)
 	}
 	rand.Shuffle(len(servers), func(i, j int) { servers[i], servers[j] = servers[j], servers[i] })

@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/fault"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/fault"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/gatewaytest"
 	"github.com/dragoman-mcp/dragoman/protocol"
-	"github.com/dragoman-mcp/dragoman/tests/kit"
 )
 
 // limit is how long a call may take until it must have come to an end: what the
@@ -39,7 +39,7 @@ func listen(t *testing.T, mode string, j fault.Journal) string {
 
 // client comes, calls a while, leaves, and comes again elsewhere.
 func (w *rig) client(phase string, i int, stop <-chan struct{}) {
-	era := kit.Eras[i%2]
+	era := gatewaytest.Eras[i%2]
 	for n := 0; ; n++ {
 		select {
 		case <-stop:
@@ -49,7 +49,7 @@ func (w *rig) client(phase string, i int, stop <-chan struct{}) {
 		server, way := names[rand.IntN(len(names))], w.way(era)
 		ctx, cancel := context.WithTimeout(context.Background(), limit)
 		began := time.Now()
-		c, err := kit.Dial(ctx, w.gateway.Dialer(server, way), fmt.Sprint("client ", i), era)
+		c, err := gatewaytest.Dial(ctx, w.gateway.Dialer(server, way), fmt.Sprint("client ", i), era)
 		if err == nil {
 			v := &clientRun{rig: w, client: c, server: server, way: way, opened: began}
 			for m := range 1 + rand.IntN(20) {
@@ -67,15 +67,15 @@ func (w *rig) client(phase string, i int, stop <-chan struct{}) {
 
 func (w *rig) way(era protocol.Era) string {
 	if era == protocol.Modern {
-		return []string{kit.HTTP, kit.WS}[rand.IntN(2)]
+		return []string{gatewaytest.HTTP, gatewaytest.WS}[rand.IntN(2)]
 	}
-	return []string{kit.HTTP, kit.WS, kit.SSE}[rand.IntN(3)]
+	return []string{gatewaytest.HTTP, gatewaytest.WS, gatewaytest.SSE}[rand.IntN(3)]
 }
 
 // A clientRun is one conversation of a client.
 type clientRun struct {
 	*rig
-	client      *kit.Client
+	client      *gatewaytest.Client
 	server, way string
 	opened      time.Time
 }

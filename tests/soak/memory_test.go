@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/tests/kit"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/gatewaytest"
 )
 
 const (
@@ -31,7 +31,7 @@ type memorySample struct {
 
 // measureMemory notes how much memory the gateway uses.
 func (w *rig) measureMemory() {
-	w.samples = append(w.samples, memorySample{time.Now(), float64(kit.Resident(w.gateway.PID()))})
+	w.samples = append(w.samples, memorySample{time.Now(), float64(gatewaytest.Resident(w.gateway.PID()))})
 }
 
 // checkMemory fails the test if the gateway used too much, or more and more.

@@ -13,12 +13,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/fault"
-	"github.com/dragoman-mcp/dragoman/tests/kit"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/fault"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/gatewaytest"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
 )
 
-type object = kit.Object
+type object = gatewaytest.Object
 
 var duration = flag.Duration("soak", 0, "how long the soak takes")
 
@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	fault.Main()
 	flag.Parse()
 	status := m.Run()
-	kit.Clean()
+	gatewaytest.Clean()
 	os.Exit(status)
 }
 
@@ -67,7 +67,7 @@ func TestS42_Soak(t *testing.T) {
 	w.samples = nil
 	w.run("soak", *duration*4/5)
 	// A gateway that has seen nothing of all this is the measure of goroutines.
-	fresh := kit.Serve(t, &kit.Options{Config: w.config(), Flags: []string{"--no-watch"}, Probe: "stdio0"})
+	fresh := gatewaytest.Serve(t, &gatewaytest.Options{Config: w.config(), Flags: []string{"--no-watch"}, Probe: "stdio0"})
 	after := rest(t, w.gateway, fresh)[0]
 	t.Logf("before: %v", before)
 	t.Logf("after:  %v", after)
@@ -105,9 +105,9 @@ func TestS42_Soak(t *testing.T) {
 // A rig is a gateway and all that it serves.
 type rig struct {
 	t       *testing.T
-	gateway *kit.Gateway
+	gateway *gatewaytest.Gateway
 	journal fault.Journal
-	links   []*kit.Proxy
+	links   []*gatewaytest.Proxy
 	remotes []string // URLs of servers, by way of the links
 	self    string
 	samples []memorySample // owned by mishaps while it runs
@@ -130,7 +130,7 @@ func newWorld(t *testing.T) *rig {
 	w := &rig{t: t, self: self, journal: fault.Journal(filepath.Join(t.TempDir(), "journal"))}
 	w.accidents, w.ends = map[string]time.Time{}, map[string]*end{}
 	for i, mode := range []string{fault.Legacy, fault.Modern, fault.Legacy, fault.Legacy} {
-		link := kit.NewProxy(t, listen(t, mode, w.journal))
+		link := gatewaytest.NewProxy(t, listen(t, mode, w.journal))
 		w.links = append(w.links, link)
 		scheme, path := "http", []string{"/mcp", "/mcp", "/sse", "/ws"}[i]
 		if path == "/ws" {
@@ -138,7 +138,7 @@ func newWorld(t *testing.T) *rig {
 		}
 		w.remotes = append(w.remotes, scheme+"://"+link.Address()+path)
 	}
-	w.gateway = kit.Serve(t, &kit.Options{Config: w.config(), Flags: []string{"--no-watch"}, Probe: "stdio0"})
+	w.gateway = gatewaytest.Serve(t, &gatewaytest.Options{Config: w.config(), Flags: []string{"--no-watch"}, Probe: "stdio0"})
 	w.gateway.Leave() // its goroutines are counted in the end, which ends it
 	return w
 }
@@ -198,11 +198,11 @@ func (m measure) String() string {
 
 // rest waits until gateways have nothing to do, and measures them. They are at rest when
 // what they use gets no less any more.
-func rest(t *testing.T, gateways ...*kit.Gateway) []measure {
+func rest(t *testing.T, gateways ...*gatewaytest.Gateway) []measure {
 	t.Helper()
 	least := make([]measure, len(gateways))
 	for i, g := range gateways {
-		if err := kit.Until(2*kit.Patience, func() error { return ready(g) }); err != nil {
+		if err := gatewaytest.Until(2*gatewaytest.Patience, func() error { return ready(g) }); err != nil {
 			t.Fatal(err)
 		}
 		least[i] = measure{1 << 30, 1 << 30, 1 << 50}
@@ -211,8 +211,8 @@ func rest(t *testing.T, gateways ...*kit.Gateway) []measure {
 	for unchanged := 0; unchanged < 15; unchanged++ {
 		time.Sleep(2 * time.Second) // it is time that has to pass
 		for i, g := range gateways {
-			all, dead := kit.Children(g.PID())
-			m := measure{kit.Files(g.PID()), len(all), kit.Resident(g.PID())}
+			all, dead := gatewaytest.Children(g.PID())
+			m := measure{gatewaytest.Files(g.PID()), len(all), gatewaytest.Resident(g.PID())}
 			if len(dead) > 0 || m.files < least[i].files || m.processes < least[i].processes {
 				unchanged = 0
 			}
@@ -222,7 +222,7 @@ func rest(t *testing.T, gateways ...*kit.Gateway) []measure {
 	return least
 }
 
-func ready(g *kit.Gateway) error {
+func ready(g *gatewaytest.Gateway) error {
 	for name, s := range g.Status() {
 		if s.State != "ready" && s.State != "idle" {
 			return fmt.Errorf("%s is %s: %s", name, s.State, s.LastError)
@@ -233,10 +233,10 @@ func ready(g *kit.Gateway) error {
 
 // goroutines ends a gateway and returns how many it had: it says so when it is ended
 // by SIGQUIT.
-func goroutines(g *kit.Gateway) int {
+func goroutines(g *gatewaytest.Gateway) int {
 	g.Leave()
 	g.Signal(syscall.SIGQUIT)
-	g.Wait(kit.Patience)
+	g.Wait(gatewaytest.Patience)
 	n := 0
 	for line := range strings.Lines(g.Said()) {
 		if strings.HasPrefix(line, "goroutine ") && strings.Contains(line, "[") {

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/fault"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/fault"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/gatewaytest"
 	"github.com/dragoman-mcp/dragoman/protocol"
-	"github.com/dragoman-mcp/dragoman/tests/kit"
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
 )
 
@@ -76,8 +76,8 @@ func (w *rig) note(err error, e *event) error {
 // outcome returns what a call has come to, and an error if the conversation is over.
 // w.mu is locked.
 func (w *rig) outcome(err error, e *event) (string, error) {
-	code, outcome := kit.Outcome(err)
-	told, isTold := errors.AsType[*kit.ToolError](err)
+	code, outcome := gatewaytest.Outcome(err)
+	told, isTold := errors.AsType[*gatewaytest.ToolError](err)
 	status, isStatus := errors.AsType[*protocol.StatusError](err)
 	if code == protocol.CodeInternal {
 		w.remark("%v: %v", e, err)

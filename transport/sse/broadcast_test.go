@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/peertest"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/peertest"
 )
 
 // A broadcaster is a server that sends all its answers to all of its clients, as

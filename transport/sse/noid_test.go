@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
-	"github.com/dragoman-mcp/dragoman/internal/peertest"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/peertest"
 )
 
 func TestRequestsWithoutAnIDAreRefused(t *testing.T) {

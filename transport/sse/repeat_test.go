@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/memnet"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/memnet"
 )
 
 // overCutLink has a client call a tool that asks it back, while the link breaks

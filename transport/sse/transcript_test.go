@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
-	"github.com/dragoman-mcp/dragoman/internal/peertest"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/peertest"
 )
 
 var update = flag.Bool("update", false, "rewrite the transcripts in testdata")

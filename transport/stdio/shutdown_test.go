@@ -11,8 +11,8 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
-	"github.com/dragoman-mcp/dragoman/internal/memnet"
-	"github.com/dragoman-mcp/dragoman/internal/peertest"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/memnet"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/peertest"
 	"github.com/dragoman-mcp/dragoman/internal/wire/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )

@@ -16,7 +16,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
-	"github.com/dragoman-mcp/dragoman/internal/memnet"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/memnet"
 	"github.com/dragoman-mcp/dragoman/internal/wire/sse"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/toolhttp"

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dragoman-mcp/dragoman/internal/peertest"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/peertest"
 )
 
 // A frameCase is a case of the Autobahn suite, under its number there. Since we

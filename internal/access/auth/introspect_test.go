@@ -13,7 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/authtest"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/authtest"
 )
 
 // introspection returns a verifier that asks the issuer, which ends with the test.

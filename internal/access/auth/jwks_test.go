@@ -18,7 +18,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/authtest"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/authtest"
 )
 
 // expect fails the test unless a verifier says that of a token.

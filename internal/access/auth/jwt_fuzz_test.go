@@ -11,7 +11,7 @@ import (
 
 	"github.com/golang-jwt/jwt/v5"
 
-	"github.com/dragoman-mcp/dragoman/internal/authtest"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/authtest"
 )
 
 // FuzzJWT changes good tokens. What is accepted must have been signed by us, byte for byte, and

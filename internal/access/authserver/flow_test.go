@@ -14,8 +14,8 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/access/auth"
 	"github.com/dragoman-mcp/dragoman/internal/access/authserver"
-	"github.com/dragoman-mcp/dragoman/internal/authtest"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/store"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/authtest"
 )
 
 const back = "https://app.example.com/callback"

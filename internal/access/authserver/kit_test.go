@@ -19,9 +19,9 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/access/auth"
 	"github.com/dragoman-mcp/dragoman/internal/access/authserver"
-	"github.com/dragoman-mcp/dragoman/internal/authtest"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/store"
-	"github.com/dragoman-mcp/dragoman/internal/memnet"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/authtest"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/memnet"
 	"github.com/dragoman-mcp/dragoman/internal/util/limit"
 	"github.com/dragoman-mcp/dragoman/internal/wire/httpserver"
 )

@@ -14,7 +14,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/access/auth"
 	"github.com/dragoman-mcp/dragoman/internal/access/authserver"
-	"github.com/dragoman-mcp/dragoman/internal/authtest"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/authtest"
 	"github.com/dragoman-mcp/dragoman/internal/util/limit"
 )
 

@@ -22,7 +22,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/access/oidc"
-	"github.com/dragoman-mcp/dragoman/internal/memnet"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/memnet"
 )
 
 // A world is a network in memory: names with addresses, and what the hosts answer. It remembers

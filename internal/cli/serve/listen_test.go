@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dragoman-mcp/dragoman/internal/certtest"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/config"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/certtest"
 )
 
 func TestTheNamesOfTheCertificateAreOurs(t *testing.T) {

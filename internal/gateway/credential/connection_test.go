@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dragoman-mcp/dragoman/internal/certtest"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/credential"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/certtest"
 )
 
 // mutual starts a server that lets in whom the authority has signed, and returns its URL. It

@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/fault"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/config"
 	"github.com/dragoman-mcp/dragoman/internal/target"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/fault"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 

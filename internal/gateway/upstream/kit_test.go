@@ -13,10 +13,10 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/fault"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/config"
 	"github.com/dragoman-mcp/dragoman/internal/target"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/fault"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
 )

@@ -16,9 +16,9 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/dragoman-mcp/dragoman/internal/badserver"
 	"github.com/dragoman-mcp/dragoman/internal/inspect/check"
 	"github.com/dragoman-mcp/dragoman/internal/target"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/badserver"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 

@@ -14,8 +14,8 @@ import (
 	"testing"
 
 	"github.com/coder/websocket"
-	"github.com/dragoman-mcp/dragoman/internal/badserver"
 	"github.com/dragoman-mcp/dragoman/internal/target"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/badserver"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 

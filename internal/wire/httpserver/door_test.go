@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/memnet"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/memnet"
 	"github.com/dragoman-mcp/dragoman/internal/wire/httpserver"
 	"github.com/dragoman-mcp/dragoman/internal/wire/sse"
 )

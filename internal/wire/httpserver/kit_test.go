@@ -14,7 +14,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/dragoman-mcp/dragoman/internal/certtest"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/certtest"
 	"github.com/dragoman-mcp/dragoman/internal/wire/httpserver"
 )
 

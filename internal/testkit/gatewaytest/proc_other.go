@@ -1,0 +1,5 @@
+//go:build !unix
+
+package gatewaytest
+
+func ofKernel(int) bool { return false }

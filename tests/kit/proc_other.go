@@ -1,5 +1,0 @@
-//go:build !unix
-
-package kit
-
-func ofKernel(int) bool { return false }
