@@ -16,7 +16,7 @@ import (
 )
 
 func TestReferenceIsUpToDate(t *testing.T) {
-	path := filepath.Join("..", "..", "docs", "config.md")
+	path := filepath.Join("..", "..", "..", "docs", "config.md")
 	if *update {
 		if err := os.WriteFile(path, config.Reference(), 0o644); err != nil {
 			t.Fatal(err)
@@ -32,7 +32,7 @@ func TestReferenceIsUpToDate(t *testing.T) {
 }
 
 func TestLimitsPageIsUpToDate(t *testing.T) {
-	path := filepath.Join("..", "..", "docs", "limits.md")
+	path := filepath.Join("..", "..", "..", "docs", "limits.md")
 	if *update {
 		if err := os.WriteFile(path, config.LimitsReference(), 0o644); err != nil {
 			t.Fatal(err)

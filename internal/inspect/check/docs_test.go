@@ -15,7 +15,7 @@ var update = flag.Bool("update", false, "write the table of rules into docs/chec
 
 // The table stands between these lines of docs/check.md.
 const (
-	page  = "../../docs/check.md"
+	page  = "../../../docs/check.md"
 	begin = "<!-- rules: go test ./internal/check -run Table -update -->\n"
 	end   = "<!-- end of rules -->\n"
 )

@@ -1,6 +1,0 @@
-//go:build !linux
-
-package main
-
-// reapOrphans is for process 1 of a container, which is Linux.
-func reapOrphans() {}

@@ -1,0 +1,2 @@
+// Package program tests the program: its commands, as users and their shells start them.
+package program
