@@ -90,8 +90,8 @@ cross: ## build bin/dragoman-OS-ARCH for every platform
 # make interop runs that with it, and so the whole program with official SDKs. Nor have they
 # cgo: a release has none either, and a program starts sooner without it.
 # Without the setting, the race detector has each test binary wait for a second at its end.
-PLAIN = ./tests/gateway ./cmd/... $(filter-out ./tests/gateway ./tests/crowd,$(patsubst %/,./%,$(wildcard tests/*/))) \
-	./bench ./examples/... ./internal/check ./internal/config/... ./release
+PLAIN = ./tests/e2e/gateway ./internal/cli/... $(filter-out ./tests/e2e ./tests/e2e/gateway ./tests/e2e/crowd,$(patsubst %/,./%,$(wildcard tests/*/ tests/e2e/*/))) \
+	./bench ./examples/... ./internal/inspect/check ./internal/gateway/config/... ./release
 test: export GORACE ?= atexit_sleep_ms=0
 test: export GOFLAGS += $(TESTED)
 test: ## run all tests that need Go alone
@@ -108,7 +108,7 @@ test: ## run all tests that need Go alone
 	beside interop interop -p 1 ./...); \
 	beside gosdk gosdk $$race -p 1 ./...; } & \
 	go list $(PLAIN) >"$$out/plain"; \
-	$$test $$race -p $(AT_ONCE) $$(go list ./tests/crowd ./transport/... ./... | grep -vxFf "$$out/plain") || status=1; \
+	$$test $$race -p $(AT_ONCE) $$(go list ./tests/e2e/crowd ./transport/... ./... | grep -vxFf "$$out/plain") || status=1; \
 	wait; cat "$$out"/*.log; \
 	[ ! -e "$$out/failed" ] || status=1; \
 	exit $$status
@@ -125,7 +125,7 @@ next: ## vet all, run the short tests and fuzz the fast path with the newest rel
 	for m in $(MODULES); do (cd $$m && go vet ./...) || status=1; done; \
 	go test -vet=off -short -timeout $(TIMEOUT) -p $(AT_ONCE) ./... || status=1; \
 	(cd gosdk && go test -vet=off -short -timeout $(TIMEOUT) ./...) || status=1; \
-	$(MAKE) fuzz FUZZ=./internal/direct FUZZTIME=1m || status=1; \
+	$(MAKE) fuzz FUZZ=./internal/wire/fastpost FUZZTIME=1m || status=1; \
 	exit $$status
 
 # A cell waits for half of its time.

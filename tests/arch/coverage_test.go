@@ -74,7 +74,7 @@ func (d *numberedDoc) check(t *testing.T, cells []string, tests *allTests) strin
 	shown := names(cells[last])
 	want := tests.of(number, shown)
 	if !slices.Equal(shown, want) && !*update {
-		t.Errorf("%s: %s names %v, want %v; run go test ./tests/tree -run Coverage -update", number, d.file, shown, want)
+		t.Errorf("%s: %s names %v, want %v; run go test ./tests/arch -run Coverage -update", number, d.file, shown, want)
 	}
 	built := true
 	if d.where {
@@ -83,7 +83,7 @@ func (d *numberedDoc) check(t *testing.T, cells []string, tests *allTests) strin
 		for _, name := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(where, -1) {
 			place := existing(name[1])
 			if place != name[1] && !*update {
-				t.Errorf("%s: %s is not there; run go test ./tests/tree -run Coverage -update", number, name[1])
+				t.Errorf("%s: %s is not there; run go test ./tests/arch -run Coverage -update", number, name[1])
 			}
 			where = strings.Replace(where, name[0], "`"+place+"`", 1)
 		}
@@ -193,7 +193,7 @@ func readTests(t *testing.T) *allTests {
 		if d.IsDir() && (d.Name() == "node" || d.Name() == "bin" || d.Name() == ".git") {
 			return fs.SkipDir
 		}
-		suite := strings.HasPrefix(path, "internal/peertest/") && strings.HasSuffix(path, ".go")
+		suite := strings.HasPrefix(path, "internal/testkit/peertest/") && strings.HasSuffix(path, ".go")
 		if !suite && !strings.HasSuffix(path, "_test.go") {
 			return nil
 		}

@@ -5,7 +5,7 @@
 //	go run ./tests/scorecard
 //
 // It is run in the root of the module, on a machine with nothing else to do: the limits of
-// time of tests/gateway are kept as they are written.
+// time of tests/e2e/gateway are kept as they are written.
 package main
 
 import (
@@ -37,7 +37,7 @@ var alone = []struct {
 	args []string
 }{
 	{"release", nil},
-	{"tests/gateway", nil},
+	{"tests/e2e/gateway", nil},
 	{"tests/soak", []string{"-soak", "1m"}}, // make soak takes longer
 }
 

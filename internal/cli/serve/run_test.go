@@ -180,7 +180,7 @@ func TestFastPathIsTurnedOffByAVariable(t *testing.T) {
 		f := &ingress{listeners: list, auth: &config.Auth{}, shutdown: func(context.Context, ...func(context.Context) error) error { return nil }}
 		f.handler = func(*listener) http.Handler {
 			return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				_, isFast = w.(interface{ OnLeave(f func()) }) // of internal/direct
+				_, isFast = w.(interface{ OnLeave(f func()) }) // of internal/wire/fastpost
 			})
 		}
 		ctx, cancel := context.WithCancel(t.Context())

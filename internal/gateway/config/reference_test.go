@@ -27,7 +27,7 @@ func TestReferenceIsUpToDate(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(text, config.Reference()) {
-		t.Errorf("%s is not what the structs say: go test ./internal/config -run Reference -update", path)
+		t.Errorf("%s is not what the structs say: go test ./internal/gateway/config -run Reference -update", path)
 	}
 }
 
@@ -43,7 +43,7 @@ func TestLimitsPageIsUpToDate(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(text, config.LimitsReference()) {
-		t.Errorf("%s is not what the structs say: go test ./internal/config -run Limits -update", path)
+		t.Errorf("%s is not what the structs say: go test ./internal/gateway/config -run Limits -update", path)
 	}
 }
 

@@ -16,7 +16,7 @@ var update = flag.Bool("update", false, "write the table of rules into docs/chec
 // The table stands between these lines of docs/check.md.
 const (
 	page  = "../../../docs/check.md"
-	begin = "<!-- rules: go test ./internal/check -run Table -update -->\n"
+	begin = "<!-- rules: go test ./internal/inspect/check -run Table -update -->\n"
 	end   = "<!-- end of rules -->\n"
 )
 
@@ -48,6 +48,6 @@ func TestTheTableOfRulesIsUpToDate(t *testing.T) {
 		return
 	}
 	if string(text) != want {
-		t.Errorf("%s is not up to date: run go test ./internal/check -run Table -update", page)
+		t.Errorf("%s is not up to date: run go test ./internal/inspect/check -run Table -update", page)
 	}
 }

@@ -51,7 +51,7 @@ type Options struct {
 	// means DefaultMaxConns.
 	MaxConns int
 
-	// OnlyNetHTTP has net/http answer all requests, and internal/direct none.
+	// OnlyNetHTTP has net/http answer all requests, and internal/wire/fastpost none.
 	OnlyNetHTTP bool
 
 	// Room, if not nil, bounds what connections of HTTP/1.1 hold of large requests before a

@@ -127,7 +127,7 @@ type responseCell struct{ endpoint, eras, way string }
 // their text.
 func responseText(responses map[string]map[string][]responseCell) string {
 	var out strings.Builder
-	out.WriteString("# Responses of a gateway. go test ./tests/gateway -run TestResponses -update writes this file.\n")
+	out.WriteString("# Responses of a gateway. go test ./tests/e2e/gateway -run TestResponses -update writes this file.\n")
 	for _, c := range responseCases {
 		fmt.Fprintf(&out, "\n== %s\n", c.title)
 		every := make(map[[2]string]int) // how many transports there are, by eras and endpoint
