@@ -17,168 +17,52 @@ import (
 	"testing/fstest"
 )
 
-// An importRule says what one package may import besides the standard library.
-type importRule struct {
-	ours       []string // packages of this module; "." is the root
-	third      []string // other modules, by the start of their path
-	tests      []string // packages of this module that its tests and examples use, too
-	thirdTests []string // other modules that they use, too
+// A layer is a folder, or several that know nothing of each other but what is below them.
+type layer struct {
+	folders []string // "." is the root
+	apart   bool     // packages of one folder may not import each other
+	third   []string // other modules that it may import, by the start of their path
+	tests   []string // other modules that its tests may import, too
 }
 
-// Groups of packages that rows below share.
-var (
-	archNouns      = []string{".", "protocol"}
-	archTransports = []string{"transport/stdio", "transport/streamable", "transport/sse", "transport/ws", "transport/toolhttp"}
-
-	// forTransports is what a transport may use. No transport knows another,
-	// nor an era, nor the gateway.
-	forTransports = joinPackages(archNouns, "internal/rpc", "internal/mux", "internal/sse", "internal/httpx", "internal/redact", "internal/flight", "internal/backoff", "internal/near", "internal/toollist", "internal/trace", "internal/lazy", "internal/timeout")
-
-	// forTests is what any test file may use besides its package's own row.
-	forTests = []string{"internal/badserver", "internal/peertest", "internal/authtest", "internal/certtest", "internal/everything", "internal/fault", "internal/memnet", "era", "internal/target", "client"}
-
-	// archLibrary is everything a program may be made of.
-	archLibrary = joinPackages(archTransports, ".", "protocol", "era", "internal/target", "client", "internal/manager", "internal/aggregate", "internal/gateway", "gateway", "internal/config", "internal/config/hostfile", "eventlog", "oauth", "internal/state",
-		"internal/policy", "console", "internal/everything", "internal/near", "internal/people", "internal/backoff", "internal/signature", "internal/audit", "internal/httpx", "internal/redact", "internal/rules", "internal/schema", "internal/strict", "internal/edge", "internal/tap", "internal/replay", "internal/load", "internal/probe", "internal/check", "internal/trace", "internal/logfmt", "internal/lazy", "internal/limit")
-)
-
-// archCommands are packages of the program.
-func archCommands(names ...string) (list []string) {
-	for _, name := range names {
-		list = append(list, "cmd/dragoman/internal/"+name)
-	}
-	return list
+// layers is the architecture: a package may import its own folder and the layers above its row.
+// Test files may import testkit too, and what forTests lists.
+var layers = []layer{
+	{folders: []string{"."}},
+	{folders: []string{"protocol"}},
+	{folders: []string{"internal/util"}, tests: []string{"github.com/santhosh-tekuri/jsonschema"}},
+	{folders: []string{"eventlog"}},
+	{folders: []string{"internal/wire"}},
+	{folders: []string{"internal/access"}, third: []string{"github.com/golang-jwt/jwt"}},
+	{folders: []string{"transport", "oauth"}, apart: true, third: []string{"github.com/coder/websocket"}},
+	{folders: []string{"era"}},
+	{folders: []string{"internal/target"}},
+	{folders: []string{"client"}},
+	{folders: []string{"internal/gateway"}, third: []string{"go.yaml.in/yaml", "github.com/pelletier/go-toml"}},
+	{folders: []string{"gateway"}},
+	{folders: []string{"internal/observe"}},
+	{folders: []string{"internal/inspect"}, third: []string{"github.com/coder/websocket"}},
+	{folders: []string{"internal/cli"}, third: []string{"github.com/spf13", "golang.org/x/term"}},
+	{folders: []string{"cmd", "examples", "release"}, third: []string{"go.yaml.in/yaml"}},
+	{folders: []string{"internal/testkit"}, third: []string{"github.com/golang-jwt/jwt"}},
+	{folders: []string{"tests", "bench"}, third: []string{"github.com/coder/websocket", "github.com/rogpeppe/go-internal"}},
 }
 
-// architecture has a row for every package, in the order a message meets them.
-// A row may stand here before its package exists. "x/..." is x and all below it.
-var architecture = map[string]importRule{
-	".":        {},
-	"protocol": {ours: []string{"."}},
+// forTests is what any test file may import besides testkit.
+var forTests = []string{"era", "internal/target", "client", "internal/gateway/builtin"}
 
-	"internal/flight":  {ours: []string{"."}},
-	"internal/backoff": {},
-	"internal/program": {},
-
-	"internal/filelock":  {},
-	"internal/private":   {},
-	"internal/pattern":   {},
-	"internal/near":      {},
-	"internal/anchor":    {},
-	"internal/people":    {},
-	"internal/signature": {},
-	"internal/rules":     {ours: joinPackages(archNouns, "internal/pattern")},
-
-	"internal/limit":   {},
-	"internal/lazy":    {},
-	"internal/procmem": {},
-
-	"internal/legacy":   {ours: archNouns},
-	"internal/handover": {ours: joinPackages(archNouns, "eventlog", "internal/flight", "internal/legacy")},
-
-	"internal/subscription": {ours: joinPackages(archNouns, "internal/backoff", "internal/running")},
-
-	"internal/redact":   {ours: []string{"internal/lazy"}},
-	"internal/trace":    {ours: []string{".", "internal/redact"}},
-	"internal/logfmt":   {},
-	"internal/issuer":   {},
-	"internal/audit":    {ours: []string{".", "internal/lazy", "internal/backoff", "internal/filelock", "internal/redact"}},
-	"internal/tap":      {ours: joinPackages(archNouns, "internal/pattern", "internal/people", "internal/redact")},
-	"internal/replay":   {ours: joinPackages(archNouns, "client", "internal/tap", "internal/pattern")},
-	"internal/load":     {},
-	"internal/outward":  {},
-	"internal/running":  {},
-	"internal/memnet":   {},
-	"internal/sse":      {ours: archNouns},
-	"internal/httpx":    {ours: joinPackages(archNouns, "internal/lazy", "internal/redact", "internal/sse", "internal/strict", "internal/timeout")},
-	"internal/rpc":      {ours: joinPackages(archNouns, "internal/lazy", "internal/redact")},
-	"internal/mux":      {ours: joinPackages(archNouns, "internal/redact", "internal/rpc", "internal/trace")},
-	"internal/timeout":  {},
-	"internal/strict":   {},
-	"internal/direct":   {ours: []string{"internal/limit", "internal/strict", "internal/timeout"}},
-	"internal/edge":     {ours: []string{"internal/backoff", "internal/direct", "internal/limit", "internal/reread", "internal/strict"}},
-	"internal/schema":   {thirdTests: []string{"github.com/santhosh-tekuri/jsonschema"}},
-	"internal/toollist": {ours: joinPackages(archNouns, "internal/flight")},
-
-	"internal/everything": {ours: archNouns},
-	"internal/authtest":   {third: []string{"github.com/golang-jwt/jwt"}},
-	"internal/certtest":   {},
-	"internal/badserver":  {ours: joinPackages(archTransports, "protocol", "internal/everything", "internal/target")},
-	"internal/fault":      {ours: joinPackages(archTransports, ".", "protocol", "internal/everything")},
-	"internal/peertest":   {ours: joinPackages(archNouns, "internal/everything", "internal/memnet")},
-
-	"transport/stdio":      {ours: joinPackages(forTransports, "internal/program")},
-	"transport/streamable": {ours: joinPackages(forTransports, "eventlog", "internal/handover", "internal/legacy")},
-	"transport/sse":        {ours: forTransports},
-	"transport/ws":         {ours: joinPackages(forTransports, "internal/limit"), third: []string{"github.com/coder/websocket"}},
-	"transport/toolhttp":   {ours: forTransports},
-
-	"internal/reread":     {},
-	"internal/credential": {ours: []string{"protocol", "internal/lazy", "internal/flight", "internal/httpx", "internal/program", "internal/redact", "internal/reread", "internal/running"}},
-
-	"oauth/internal/wire": {ours: []string{"internal/redact", "internal/issuer", "internal/outward"}},
-
-	"era/internal/adapt": {ours: archNouns},
-	"era/internal/up":    {ours: joinPackages(archNouns, "internal/backoff", "internal/flight", "internal/legacy", "internal/subscription", "internal/running", "era/internal/adapt")},
-	"era/internal/pool":  {ours: joinPackages(archNouns, "internal/running")},
-	"era/internal/down":  {ours: joinPackages(archNouns, "internal/backoff", "internal/limit", "internal/subscription", "internal/running", "era/internal/adapt", "era/internal/pool")},
-
-	"oauth": {ours: joinPackages(archNouns, "oauth/internal/wire", "internal/filelock", "internal/private", "internal/redact")},
-
-	"era":              {ours: joinPackages(archNouns, "internal/flight", "internal/legacy", "internal/subscription", "internal/running", "era/internal/adapt", "era/internal/pool", "era/internal/up", "era/internal/down"), tests: archTransports},
-	"internal/target":  {ours: joinPackages(archTransports, ".", "protocol", "era", "internal/redact")},
-	"client":           {ours: joinPackages(archTransports, ".", "protocol", "era", "internal/target", "internal/backoff", "internal/subscription", "internal/running", "internal/httpx", "internal/redact")},
-	"internal/state":   {ours: []string{"internal/private"}},
-	"internal/manager": {ours: joinPackages(archTransports, ".", "protocol", "oauth", "internal/credential", "internal/httpx", "era", "internal/target", "client", "internal/config", "internal/lazy", "internal/limit", "internal/procmem", "internal/program", "internal/state", "internal/backoff", "internal/redact", "internal/trace")},
-
-	"internal/raw":   {ours: joinPackages(archNouns, "internal/httpx", "internal/issuer", "internal/redact", "internal/sse", "internal/target", "transport/stdio"), third: []string{"github.com/coder/websocket"}},
-	"internal/probe": {ours: joinPackages(archNouns, "oauth", "internal/httpx", "internal/people", "internal/program", "internal/raw", "internal/redact", "internal/target", "transport/stdio"), tests: []string{"transport/ws"}},
-	"internal/check": {ours: joinPackages(archNouns, "internal/lazy", "internal/pattern", "internal/raw", "internal/redact", "internal/schema", "internal/target", "internal/toollist", "transport/stdio"), third: []string{"github.com/coder/websocket"}},
-
-	"internal/aggregate": {ours: joinPackages(archNouns, "internal/backoff", "internal/near", "internal/subscription", "internal/running")},
-
-	"internal/config/internal/syntax": {ours: []string{"internal/lazy", "internal/near", "internal/redact"}, third: []string{"go.yaml.in/yaml", "github.com/pelletier/go-toml"}},
-	"internal/config/internal/hosts":  {ours: []string{"protocol", "internal/lazy", "internal/config/internal/syntax"}},
-
-	"internal/config":          {ours: []string{"internal/lazy", "internal/config/internal/syntax", "internal/config/internal/hosts", "internal/limit", "internal/pattern", "internal/program", "internal/rules"}},
-	"internal/config/hostfile": {ours: []string{"internal/config", "internal/config/internal/syntax", "internal/config/internal/hosts", "internal/near"}},
-	"eventlog":                 {ours: joinPackages(archNouns, "internal/filelock", "internal/private"), third: []string{"github.com/nats-io"}},
-	"internal/policy":          {ours: joinPackages(archNouns, "internal/lazy", "internal/httpx", "internal/limit", "internal/redact", "internal/filelock", "internal/flight", "internal/rules", "internal/running", "internal/issuer"), third: []string{"github.com/golang-jwt/jwt"}},
-	"internal/authserver": {
-		ours: joinPackages(archNouns, "internal/httpx", "internal/limit", "internal/policy", "internal/state", "internal/flight", "internal/issuer", "internal/outward"),
-	},
-	"internal/gateway": {
-		ours: joinPackages(archTransports, ".", "protocol", "era", "oauth", "internal/manager", "internal/aggregate", "internal/config", "eventlog", "internal/state", "internal/policy", "internal/authserver", "internal/rules", "internal/toollist", "internal/httpx",
-			"internal/audit", "internal/limit", "internal/near", "internal/pattern", "internal/procmem", "internal/redact", "internal/rpc", "internal/running", "internal/schema", "internal/tap", "internal/trace"),
-		tests: []string{"internal/logfmt"},
-		third: []string{"github.com/prometheus/client_golang", "go.opentelemetry.io/otel"},
-	},
-	"gateway": {ours: []string{".", "internal/config", "internal/gateway"}, tests: []string{"transport/streamable"}},
-	"console": {ours: joinPackages(archNouns, "internal/manager", "internal/gateway", "internal/config", "internal/policy", "eventlog", "internal/httpx", "internal/redact")},
-
-	"cmd/dragoman/internal/say":     {ours: archLibrary, third: []string{"github.com/spf13"}},
-	"cmd/dragoman/internal/control": {ours: joinPackages(archLibrary, archCommands("say")...), third: []string{"github.com/spf13"}},
-	"cmd/dragoman/internal/cmdline": {ours: joinPackages(archLibrary, archCommands("say")...), third: []string{"github.com/spf13"}},
-	"cmd/dragoman/internal/use":     {ours: joinPackages(archLibrary, archCommands("say", "control", "cmdline")...), third: []string{"github.com/spf13"}},
-	"cmd/dragoman/internal/look":    {ours: joinPackages(archLibrary, archCommands("say", "control", "cmdline", "use")...), third: []string{"github.com/spf13"}},
-	"cmd/dragoman/internal/serve":   {ours: joinPackages(archLibrary, archCommands("say", "control", "cmdline")...), third: []string{"github.com/spf13"}},
-	"cmd/dragoman/internal/admin":   {ours: joinPackages(archLibrary, archCommands("say", "control", "cmdline")...), third: []string{"github.com/spf13"}},
-	"cmd/dragoman": {
-		ours:  joinPackages(archLibrary, archCommands("say", "cmdline", "use", "look", "serve", "admin")...),
-		third: []string{"github.com/spf13", "golang.org/x/term", "github.com/rogpeppe/go-internal"},
-	},
-	"bench/...": {
-		ours:  joinPackages(archLibrary, "internal/mux", "internal/sse", "internal/peertest", "internal/memnet"),
-		third: []string{"github.com/coder/websocket"},
-	},
-	"examples/...": {ours: joinPackages(archTransports, ".", "era", "client")},
-	"release":      {ours: []string{"."}, tests: []string{"tests/kit"}, third: []string{"go.yaml.in/yaml"}},
-	"tests/...":    {ours: joinPackages(archLibrary, "tests/kit", "internal/fault"), tests: []string{"internal/anchor"}},
+// exceptions are imports that break the rule for now: "package import".
+var exceptions = []string{
+	"internal/access/authserver internal/gateway/store",
+	"internal/gateway internal/observe/audit",
+	"internal/gateway internal/observe/logs",
+	"internal/gateway internal/observe/tap",
+	"internal/gateway/upstream internal/observe/logs",
 }
 
 // public are the packages that other modules may use. What they export names no type
 // of an internal package, except as in internalTypes.
-var public = joinPackages(archTransports, ".", "protocol", "era", "client", "oauth", "eventlog", "gateway")
+var public = []string{".", "protocol", "transport/stdio", "transport/streamable", "transport/sse", "transport/ws", "transport/toolhttp", "era", "client", "oauth", "eventlog", "gateway"}
 
 // internalTypes are the internal types that public packages export, each as an alias
 // with a comment that says what it is: "package.Name".
@@ -214,31 +98,33 @@ func TestArchitectureCheck(t *testing.T) {
 		want       string // its complaint after the file name
 	}{
 		{"peer.go", `import "fmt"`, ""},
-		{"peer_test.go", `import ("` + m + `"; "` + m + `/internal/memnet")`, ""},
-		{"net.go", `import "` + m + `/protocol"`, ":2 imports " + m + "/protocol: the root may import nothing of this module"},
+		{"peer_test.go", `import ("` + m + `"; "` + m + `/internal/testkit/memnet")`, ""},
+		{"net.go", `import "` + m + `/protocol"`, ":2 imports " + m + "/protocol: it is not below the root in the table of tests/arch/arch_test.go"},
 		{"protocol/revision.go", `import "` + m + `"; const v = "2025-06-18"`, ""},
-		{"internal/memnet/memnet.go", `import "C"`, ":2 imports C: the binary is static, so no package may use cgo"},
-		{"transport/sse/a.go", `import "` + m + `/internal/mux"`, ""},
-		{"transport/sse/b.go", `import "` + m + `/internal/memnet"`, ":2 imports " + m + "/internal/memnet: " +
-			"transport/sse may import of this module only the root, protocol, internal/rpc, internal/mux, internal/sse, internal/httpx, internal/redact, internal/flight, internal/backoff, internal/near, internal/toollist, internal/trace, internal/lazy, internal/timeout"},
-		{"transport/sse/c.go", `import "github.com/coder/websocket"`, ":2 imports github.com/coder/websocket: transport/sse may import no other module"},
-		{"transport/sse/surface.go", `import "` + m + `/internal/mux"; type Conn struct { *mux.Conn; inner mux.Frame }`,
-			":2 exports mux.Conn, which others cannot name: declare a type here, or list an alias in internalTypes"},
-		{"transport/sse/hidden.go", `import "` + m + `/internal/mux"; type conn struct { *mux.Conn }; func (c *conn) Frame() mux.Frame { return mux.Frame{} }; func New() *conn { var x mux.Frame; _ = x }`, ""},
-		{"transport/sse/result.go", `import other "` + m + `/internal/sse"; func (*Server) Made(a int) (b, c other.Event) { return }`,
+		{"internal/testkit/memnet/memnet.go", `import "C"`, ":2 imports C: the binary is static, so no package may use cgo"},
+		{"transport/sse/a.go", `import "` + m + `/internal/wire/jsonrpc"`, ""},
+		{"transport/sse/b.go", `import "` + m + `/internal/testkit/memnet"`, ":2 imports " + m + "/internal/testkit/memnet: it is not below transport in the table of tests/arch/arch_test.go"},
+		{"transport/sse/c.go", `import "` + m + `/transport/ws"`, ":2 imports " + m + "/transport/ws: it is not below transport in the table of tests/arch/arch_test.go"},
+		{"transport/sse/d.go", `import "` + m + `/oauth"`, ":2 imports " + m + "/oauth: it is not below transport in the table of tests/arch/arch_test.go"},
+		{"transport/sse/surface.go", `import "` + m + `/internal/wire/jsonrpc"; type Conn struct { *jsonrpc.Conn; inner jsonrpc.Frame }`,
+			":2 exports jsonrpc.Conn, which others cannot name: declare a type here, or list an alias in internalTypes"},
+		{"transport/sse/hidden.go", `import "` + m + `/internal/wire/jsonrpc"; type conn struct { *jsonrpc.Conn }; func (c *conn) Frame() jsonrpc.Frame { return jsonrpc.Frame{} }; func New() *conn { var x jsonrpc.Frame; _ = x }`, ""},
+		{"transport/sse/result.go", `import other "` + m + `/internal/wire/sse"; func (*Server) Made(a int) (b, c other.Event) { return }`,
 			":2 exports other.Event, which others cannot name: declare a type here, or list an alias in internalTypes"},
 		{"transport/ws/a.go", `import "github.com/coder/websocket/x"`, ""},
-		{"transport/ws/b.go", `import "github.com/coder/websockets"`, ":2 imports github.com/coder/websockets: transport/ws may import of other modules only github.com/coder/websocket"},
-		{"internal/legacy/a_test.go", `import "` + m + `/internal/peertest"`, ""},
-		{"internal/legacy/b_test.go", `import "` + m + `/transport/ws"`, ":2 imports " + m + "/transport/ws: tests of internal/legacy may import of this module only the root, protocol, " +
-			"internal/badserver, internal/peertest, internal/authtest, internal/certtest, internal/everything, internal/fault, internal/memnet, era, internal/target, client"},
-		{"internal/schema/a_test.go", `import "github.com/santhosh-tekuri/jsonschema/v6"`, ""},
-		{"internal/schema/b.go", `import "github.com/santhosh-tekuri/jsonschema/v6"`, ":2 imports github.com/santhosh-tekuri/jsonschema/v6: internal/schema may import no other module"},
+		{"transport/ws/b.go", `import "github.com/coder/websockets"`, ":2 imports github.com/coder/websockets: transport may import of other modules only github.com/coder/websocket"},
+		{"internal/wire/sse/a.go", `import "` + m + `/internal/wire/jsonrpc"`, ""},
+		{"internal/wire/sse/b.go", `import "` + m + `/internal/access/auth"`, ":2 imports " + m + "/internal/access/auth: it is not below internal/wire in the table of tests/arch/arch_test.go"},
+		{"internal/wire/sse/c.go", `import "github.com/coder/websocket"`, ":2 imports github.com/coder/websocket: internal/wire may import no other module"},
+		{"internal/wire/sse/a_test.go", `import ("` + m + `/internal/testkit/peertest"; "` + m + `/client")`, ""},
+		{"internal/wire/sse/b_test.go", `import "` + m + `/transport/ws"`, ":2 imports " + m + "/transport/ws: it is not below internal/wire in the table of tests/arch/arch_test.go"},
+		{"internal/util/jsonschema/a_test.go", `import "github.com/santhosh-tekuri/jsonschema/v6"`, ""},
+		{"internal/util/jsonschema/b.go", `import "github.com/santhosh-tekuri/jsonschema/v6"`, ":2 imports github.com/santhosh-tekuri/jsonschema/v6: internal/util may import no other module"},
 		{"era/era.go", "var old = x == `2024-11-05`", ":2 spells the revision 2024-11-05: only package protocol may; ask its table a question instead"},
 		{"era/era_test.go", `var old = "2024-11-05"`, ""},
 		{"era/testdata/x.go", `import "` + m + `/gateway"`, ""},
 		{"bench/node/a.go", `import "` + m + `/gateway"`, ""},
-		{"sidecar/main.go", ``, ":1 is in a package without a row: add one for sidecar to the table in tests/tree/arch_test.go"},
+		{"sidecar/main.go", ``, ":1 is in a folder without a row: add one for sidecar to the table in tests/arch/arch_test.go"},
 		{"interop/go.mod", ``, ""},
 		{"interop/a.go", `import "` + m + `/gateway"`, ""},
 		{".hidden/a.go", `not Go`, ""},
@@ -357,17 +243,15 @@ func notOurs(tree fs.FS, dir string) bool {
 }
 
 func checkImports(file *ast.File, name, module string, complain func(ast.Node, string, ...any)) {
-	pkg := path.Dir(name)
-	r, ok := ruleFor(pkg)
-	if !ok {
-		complain(file, "is in a package without a row: add one for %s to the table in tests/tree/arch_test.go", pkg)
+	pkg, test := path.Dir(name), strings.HasSuffix(name, "_test.go")
+	row, folder := layerOf(pkg)
+	if row < 0 {
+		complain(file, "is in a folder without a row: add one for %s to the table in tests/arch/arch_test.go", pkg)
 		return
 	}
-	who := displayPackage(pkg)
-	if strings.HasSuffix(name, "_test.go") {
-		r.ours = joinPackages(joinPackages(r.ours, r.tests...), forTests...)
-		r.third = joinPackages(r.third, r.thirdTests...)
-		who = "tests of " + who
+	third := layers[row].third
+	if test {
+		third = slices.Concat(third, layers[row].tests)
 	}
 	for _, spec := range file.Imports {
 		imp, _ := strconv.Unquote(spec.Path.Value) // the parser has checked it
@@ -376,12 +260,39 @@ func checkImports(file *ast.File, name, module string, complain func(ast.Node, s
 		switch {
 		case imp == "C":
 			complain(spec, "imports C: the binary is static, so no package may use cgo")
-		case isOurs && own != pkg && !slices.Contains(r.ours, own):
-			complain(spec, "imports %s: %s may import %s", imp, who, onlyPackages("nothing of this module", "of this module only", r.ours))
-		case !isOurs && isThirdParty(imp) && !slices.ContainsFunc(r.third, func(m string) bool { return strings.HasPrefix(imp+"/", m+"/") }):
-			complain(spec, "imports %s: %s may import %s", imp, who, onlyPackages("no other module", "of other modules only", r.third))
+		case isOurs && !mayImport(pkg, row, folder, own, test):
+			complain(spec, "imports %s: it is not below %s in the table of tests/arch/arch_test.go", imp, displayFolder(folder))
+		case !isOurs && isThirdParty(imp) && !slices.ContainsFunc(third, func(m string) bool { return strings.HasPrefix(imp+"/", m+"/") }):
+			complain(spec, "imports %s: %s may import %s", imp, displayFolder(folder), onlyModules(third))
 		}
 	}
+}
+
+// mayImport reports whether a package in a folder of a row may import another of this module.
+func mayImport(pkg string, row int, folder, imported string, test bool) bool {
+	if pkg == imported || slices.Contains(exceptions, pkg+" "+imported) {
+		return true
+	}
+	other, of := layerOf(imported)
+	switch {
+	case test && (of == "internal/testkit" || slices.Contains(forTests, imported)):
+		return true
+	case other == row && of == folder:
+		return !layers[row].apart || strings.HasPrefix(imported, pkg+"/")
+	}
+	return other >= 0 && other < row
+}
+
+// layerOf returns the row of a package, or -1, and its folder.
+func layerOf(pkg string) (row int, folder string) {
+	for i, l := range layers {
+		for _, f := range l.folders {
+			if pkg == f || f != "." && strings.HasPrefix(pkg, f+"/") {
+				return i, f
+			}
+		}
+	}
+	return -1, ""
 }
 
 func checkRevisions(file *ast.File, complain func(ast.Node, string, ...any)) {
@@ -461,19 +372,6 @@ func exportedReceiver(recv *ast.FieldList) bool {
 	return ok && name.IsExported()
 }
 
-// ruleFor finds the row of pkg, or the nearest "..." row above it.
-func ruleFor(pkg string) (importRule, bool) {
-	if r, ok := architecture[pkg]; ok {
-		return r, true
-	}
-	for dir := pkg; dir != "."; dir = path.Dir(dir) {
-		if r, ok := architecture[dir+"/..."]; ok {
-			return r, true
-		}
-	}
-	return importRule{}, false
-}
-
 // isThirdParty reports whether imp is outside the standard archLibrary, whose paths
 // have no dot in their first element.
 func isThirdParty(imp string) bool {
@@ -481,24 +379,59 @@ func isThirdParty(imp string) bool {
 	return strings.Contains(first, ".")
 }
 
-func onlyPackages(none, some string, list []string) string {
+func onlyModules(list []string) string {
 	if len(list) == 0 {
-		return none
+		return "no other module"
 	}
-	names := make([]string, len(list))
-	for i, p := range list {
-		names[i] = displayPackage(p)
-	}
-	return some + " " + strings.Join(names, ", ")
+	return "of other modules only " + strings.Join(list, ", ")
 }
 
-func displayPackage(pkg string) string {
-	if pkg == "." {
+func displayFolder(folder string) string {
+	if folder == "." {
 		return "the root"
 	}
-	return pkg
+	return folder
 }
 
-func joinPackages(list []string, more ...string) []string {
-	return slices.Concat(list, more)
+// Nobody finds a package among too many, and an exception that nobody needs is none.
+func TestFoldersAreSmallAndExceptionsAreNeeded(t *testing.T) {
+	packages := make(map[string][]string) // by folder
+	needed := make(map[string]bool)
+	err := fs.WalkDir(os.DirFS("."), "internal", func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && d.Name() != "testdata" {
+			packages[path.Dir(name)] = append(packages[path.Dir(name)], d.Name())
+		}
+		if path.Ext(name) != ".go" {
+			return nil
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		for _, spec := range file.Imports {
+			imp, _ := strconv.Unquote(spec.Path.Value)
+			_, own, _ := strings.Cut(imp, "/dragoman/")
+			needed[path.Dir(name)+" "+own] = true
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for folder, list := range packages {
+		if len(list) > maxFolders {
+			t.Errorf("%s has %d folders, more than %d: %s", folder, len(list), maxFolders, strings.Join(list, ", "))
+		}
+	}
+	for _, e := range exceptions {
+		if !needed[e] {
+			t.Errorf("the exception %q is not needed any more: remove it", e)
+		}
+	}
 }
+
+// maxFolders is how many folders one may hold.
+const maxFolders = 12

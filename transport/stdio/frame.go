@@ -13,7 +13,6 @@ import (
 	"sync/atomic"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/observe/logs"
 	"github.com/dragoman-mcp/dragoman/internal/util/redact"
 	"github.com/dragoman-mcp/dragoman/internal/wire/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/protocol"
@@ -111,7 +110,7 @@ func (s *stream) debug(framed bool, text []byte) {
 	if framed {
 		mode = "framed"
 	}
-	s.log.Log(context.Background(), logs.LevelSteps, "send", "mode", mode, "bytes", len(text), "json", redact.JSON(text))
+	s.log.Log(context.Background(), jsonrpc.LevelSteps, "send", "mode", mode, "bytes", len(text), "json", redact.JSON(text))
 }
 
 const (
@@ -149,7 +148,7 @@ type frameReader struct {
 func (f *frameReader) unread() []byte { return f.buf[f.start:f.end] }
 
 // verbose reports whether each step is logged. A reload may change that.
-func (f *frameReader) verbose() bool { return f.log.Enabled(context.Background(), logs.LevelSteps) }
+func (f *frameReader) verbose() bool { return f.log.Enabled(context.Background(), jsonrpc.LevelSteps) }
 
 // Buffered returns how many bytes were read beyond the last message.
 func (f *frameReader) Buffered() int { return f.end - f.start }
@@ -198,7 +197,7 @@ func (f *frameReader) fill() error {
 		f.err = err
 		if n > 0 {
 			if f.verbose() {
-				f.log.Log(context.Background(), logs.LevelSteps, "stdin", "chunk", n)
+				f.log.Log(context.Background(), jsonrpc.LevelSteps, "stdin", "chunk", n)
 			}
 			return nil
 		}
@@ -397,7 +396,7 @@ func (f *frameReader) readFramed() ([]byte, error) {
 			return nil, nil
 		}
 	}
-	f.log.Log(context.Background(), logs.LevelSteps, "stdin", "headerEnd", read, "contentLength", length)
+	f.log.Log(context.Background(), jsonrpc.LevelSteps, "stdin", "headerEnd", read, "contentLength", length)
 	switch {
 	case length < 0:
 		return nil, badHeader("the header has no Content-Length")

@@ -12,7 +12,6 @@ import (
 	"testing/iotest"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/observe/logs"
 	"github.com/dragoman-mcp/dragoman/internal/wire/jsonrpc"
 )
 
@@ -236,7 +235,7 @@ func TestE02_AnswersGoOutAsTheLastMessageCameIn(t *testing.T) {
 
 func TestE07_DebugOutputShowsEachStepWithoutSecrets(t *testing.T) {
 	var log, out bytes.Buffer
-	logger := slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: logs.LevelSteps}))
+	logger := slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: jsonrpc.LevelSteps}))
 	s := newStream(strings.NewReader(framed(ping)), &out, Auto, dragoman.Limits{}, logger, nil)
 	if _, err := s.Read(); err != nil {
 		t.Fatal(err)
@@ -269,7 +268,7 @@ func TestE07_LogLevelMayChangeWhileTheStreamIsOpen(t *testing.T) {
 	for _, step := range []struct {
 		level slog.Level
 		wants bool
-	}{{slog.LevelInfo, false}, {logs.LevelSteps, true}} {
+	}{{slog.LevelInfo, false}, {jsonrpc.LevelSteps, true}} {
 		level.Set(step.level)
 		if _, err := s.Read(); err != nil {
 			t.Fatal(err)

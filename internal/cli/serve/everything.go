@@ -7,7 +7,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/cli/flags"
 	"github.com/dragoman-mcp/dragoman/internal/cli/term"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
-	"github.com/dragoman-mcp/dragoman/internal/observe/logs"
+	"github.com/dragoman-mcp/dragoman/internal/wire/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
 	"github.com/spf13/cobra"
 )
@@ -64,7 +64,7 @@ func serveEverything(c *cobra.Command, f *serveFlags) error {
 		return err
 	}
 	if v.Level.Level() == slog.LevelDebug {
-		v.Level.Set(logs.LevelSteps) // nothing is between us and the client that could show messages
+		v.Level.Set(jsonrpc.LevelSteps) // nothing is between us and the client that could show messages
 	}
 	opts, err := f.options(v)
 	if err != nil {

@@ -8,10 +8,6 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/util/redact"
 )
 
-// LevelSteps is the level of how each message is read and written by a transport, below
-// slog.LevelDebug.
-const LevelSteps = slog.LevelDebug - 4
-
 // The ways of messages, which are what the records say.
 const (
 	FromClient = "client → dragoman"

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"runtime"
 	"sync/atomic"
 	"time"
@@ -11,6 +12,10 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
+
+// LevelSteps is the level of how each message is read and written by a transport, below
+// slog.LevelDebug.
+const LevelSteps = slog.LevelDebug - 4
 
 // A Conn is a conversation over a Stream.
 type Conn struct {

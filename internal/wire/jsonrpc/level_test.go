@@ -7,7 +7,6 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/dragoman-mcp/dragoman/internal/observe/logs"
 	"github.com/dragoman-mcp/dragoman/internal/wire/jsonrpc"
 )
 
@@ -21,7 +20,7 @@ func TestLogLevelMayChangeWhileAConversationIsOpen(t *testing.T) {
 		defer c.Close()
 		w.say(`{"jsonrpc":"2.0","method":"first"}`)
 		synctest.Wait()
-		level.Set(logs.LevelSteps)
+		level.Set(jsonrpc.LevelSteps)
 		w.say(`{"jsonrpc":"2.0","method":"second"}`)
 		synctest.Wait()
 		level.Set(slog.LevelInfo)

@@ -8,7 +8,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/observe/logs"
 	"github.com/dragoman-mcp/dragoman/internal/util/redact"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
@@ -34,8 +33,8 @@ func (c *Conn) takeFrame(data []byte) func() {
 // dispatch takes one message, which may have come in a batch: by method first,
 // then by id. If it was a request, dispatch returns what serves it.
 func (c *Conn) dispatch(m *dragoman.Message, in *batchReply) func() {
-	if c.opts.Logger.Enabled(c.ctx, logs.LevelSteps) { // it may change at any time
-		c.opts.Logger.Log(c.ctx, logs.LevelSteps, "recv", "kind", m.Kind().String(), "method", m.Method(), "id", m.ID().String())
+	if c.opts.Logger.Enabled(c.ctx, LevelSteps) { // it may change at any time
+		c.opts.Logger.Log(c.ctx, LevelSteps, "recv", "kind", m.Kind().String(), "method", m.Method(), "id", m.ID().String())
 	}
 	switch {
 	case m.Kind() == dragoman.Response:

@@ -16,7 +16,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
-	"github.com/dragoman-mcp/dragoman/internal/observe/logs"
+	"github.com/dragoman-mcp/dragoman/internal/wire/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
 	"github.com/dragoman-mcp/dragoman/transport/toolhttp"
 )
@@ -62,7 +62,7 @@ func fatal(err error) {
 
 // playEverything is the built-in server, which logs every step to stderr.
 func playEverything() {
-	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: logs.LevelSteps}))
+	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: jsonrpc.LevelSteps}))
 	if err := stdio.Serve(context.Background(), builtin.New(nil), &stdio.Options{Logger: log}); err != nil {
 		fatal(err)
 	}

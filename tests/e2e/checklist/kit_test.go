@@ -16,7 +16,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
-	"github.com/dragoman-mcp/dragoman/internal/observe/logs"
+	"github.com/dragoman-mcp/dragoman/internal/wire/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/toolhttp"
 	"github.com/dragoman-mcp/dragoman/transport/ws"
@@ -219,7 +219,7 @@ func (j *journal) String() string {
 
 // logger logs everything to the journal.
 func (j *journal) logger() *slog.Logger {
-	return slog.New(slog.NewTextHandler(j, &slog.HandlerOptions{Level: logs.LevelSteps}))
+	return slog.New(slog.NewTextHandler(j, &slog.HandlerOptions{Level: jsonrpc.LevelSteps}))
 }
 
 // quote returns a text as JSON.
