@@ -66,7 +66,7 @@ type Options struct {
 	Cache string
 
 	// Single says that the configuration is one server, to which the root leads. It is
-	// not supervised, see [manager.Options].
+	// not supervised, see [upstream.Options].
 	Single bool
 
 	// Root, if not nil, is what the root leads to in place of all servers as one, and
@@ -78,15 +78,15 @@ type Options struct {
 	// empty, it is MessagesPath beside the stream.
 	MessagesPath string
 
-	// SignIn is how servers are signed in to, see [manager.Options].
+	// SignIn is how servers are signed in to, see [upstream.Options].
 	SignIn *upstream.SignInOptions
 
 	// Stderr is given what servers write to their standard error, see
-	// [manager.Options].
+	// [upstream.Options].
 	Stderr func(server, line string)
 
 	// Notice is told what a user should know at once about a server, see
-	// [manager.Options].
+	// [upstream.Options].
 	Notice func(server string, level slog.Level, text string)
 
 	// Logger receives what happens. If nil, nothing is logged. CallLevel is the level of

@@ -13,10 +13,10 @@ const maxToken = 8 << 10
 var (
 	// errForeign is what a verifier says of a token that is not one of its kind: another
 	// one may know it.
-	errForeign = errors.New("policy: not a token of this kind")
+	errForeign = errors.New("auth: not a token of this kind")
 
 	// errNone says that a request has no proof.
-	errNone = errors.New("policy: no proof")
+	errNone = errors.New("auth: no proof")
 )
 
 // An invalidError says why a proof is not accepted, in words that its sender may read.

@@ -75,11 +75,11 @@ func (o *ClaimOptions) reader(proof string) (*claimReader, error) {
 	u, err := oidc.ParseURL(o.Issuer)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("policy: the issuer %q %w", o.Issuer, err)
+		return nil, fmt.Errorf("auth: the issuer %q %w", o.Issuer, err)
 	case u.RawQuery != "" || u.ForceQuery:
-		return nil, fmt.Errorf("policy: the issuer %q must not have a query", o.Issuer)
+		return nil, fmt.Errorf("auth: the issuer %q must not have a query", o.Issuer)
 	case strings.Contains(o.Issuer, "@"): // a principal of ours could be taken for one of another issuer
-		return nil, fmt.Errorf("policy: the issuer %q must not have an @", o.Issuer)
+		return nil, fmt.Errorf("auth: the issuer %q must not have an @", o.Issuer)
 	}
 	r := &claimReader{
 		proof: proof, issuer: o.Issuer, principal: o.Principal, groups: o.Groups, noAudience: o.NoAudience, leeway: o.Leeway,

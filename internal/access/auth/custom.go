@@ -18,7 +18,7 @@ type Identity struct {
 }
 
 // ErrUnavailable is wrapped by the error of a [Custom] verifier that cannot tell now.
-var ErrUnavailable = errors.New("policy: tokens cannot be verified now")
+var ErrUnavailable = errors.New("auth: tokens cannot be verified now")
 
 // Custom returns a verifier that asks find. That returns nil for a token which is not of its
 // kind; its error is told to whoever sent the token, unless it is [ErrUnavailable].

@@ -73,9 +73,9 @@ func NewIntrospection(o *IntrospectionOptions) (*Introspection, error) {
 	reader.noExpiry = true
 	switch _, err := oidc.ParseURL(o.Endpoint); {
 	case err != nil:
-		return nil, fmt.Errorf("policy: the introspection endpoint %w", err)
+		return nil, fmt.Errorf("auth: the introspection endpoint %w", err)
 	case (o.ClientID == "") == (o.Bearer == nil):
-		return nil, errors.New("policy: introspection needs a client id and its secret, or a token")
+		return nil, errors.New("auth: introspection needs a client id and its secret, or a token")
 	}
 	v := &Introspection{
 		opts: *o, reader: reader, room: make(chan struct{}, maxInquiries),

@@ -257,7 +257,7 @@ func TestIntrospectionNeedsAnEndpointAndCredentials(t *testing.T) {
 		"no credentials": {ClaimOptions: at, Endpoint: "https://login.example.com/introspect"},
 		"two of them":    {ClaimOptions: at, Endpoint: "https://login.example.com/introspect", ClientID: "a", Bearer: bearer},
 	} {
-		if _, err := NewIntrospection(&o); err == nil || !strings.HasPrefix(err.Error(), "policy: ") {
+		if _, err := NewIntrospection(&o); err == nil || !strings.HasPrefix(err.Error(), "auth: ") {
 			t.Errorf("%s: %v, want an error of this package", name, err)
 		}
 	}

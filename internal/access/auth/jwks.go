@@ -52,16 +52,16 @@ func newKeyStore(o *JWTOptions) (*keyStore, error) {
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	switch {
 	case o.KeysURL != "" && o.KeysFile != "":
-		return nil, errors.New("policy: keys come from a URL or from a file, not both")
+		return nil, errors.New("auth: keys come from a URL or from a file, not both")
 	case o.KeysFile != "":
 		s.load = func(context.Context) (claimSet, error) { return readKeys(o.KeysFile) }
 		if err := s.fetch(); err != nil {
-			return nil, fmt.Errorf("policy: %w", err)
+			return nil, fmt.Errorf("auth: %w", err)
 		}
 		return s, nil
 	case o.KeysURL != "":
 		if _, err := oidc.ParseURL(o.KeysURL); err != nil {
-			return nil, fmt.Errorf("policy: the URL of the keys %w", err)
+			return nil, fmt.Errorf("auth: the URL of the keys %w", err)
 		}
 	}
 	var err error

@@ -102,7 +102,7 @@ func NewJWT(o *JWTOptions) (*JWT, error) {
 	}
 	for _, name := range j.algorithms {
 		if _, ok := algorithms[name]; !ok {
-			return nil, fmt.Errorf("policy: the algorithm %q is not supported; there are %s", name, strings.Join(Algorithms(), ", "))
+			return nil, fmt.Errorf("auth: the algorithm %q is not supported; there are %s", name, strings.Join(Algorithms(), ", "))
 		}
 	}
 	if j.keys, err = newKeyStore(o); err != nil {

@@ -490,7 +490,7 @@ func TestOptionsThatAreWrongAreErrors(t *testing.T) {
 		"keys from nowhere":    {ClaimOptions: ClaimOptions{Issuer: "https://example.com"}, KeysFile: "testdata/absent"},
 		"keys in a directory":  {ClaimOptions: ClaimOptions{Issuer: "https://example.com"}, KeysFile: "."},
 	} {
-		if _, err := NewJWT(&o); err == nil || !strings.HasPrefix(err.Error(), "policy: ") {
+		if _, err := NewJWT(&o); err == nil || !strings.HasPrefix(err.Error(), "auth: ") {
 			t.Errorf("%s: %v, want an error of this package", name, err)
 		}
 	}

@@ -70,7 +70,7 @@ type needInput struct {
 	keep      answers // what need not be asked again
 }
 
-func (*needInput) Error() string { return "everything: input required" }
+func (*needInput) Error() string { return "builtin: input required" }
 
 // result returns the result that asks the questions.
 func (n *needInput) result(c *call) (any, error) {

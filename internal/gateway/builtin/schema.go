@@ -34,7 +34,7 @@ const nothing = `{"type":"object","properties":{}}`
 func newSchema(text string) *schema {
 	s := new(schema)
 	if err := json.Unmarshal([]byte(text), s); err != nil {
-		panic(fmt.Sprintf("everything: bad schema %s: %v", text, err))
+		panic(fmt.Sprintf("builtin: bad schema %s: %v", text, err))
 	}
 	var compact bytes.Buffer
 	if err := json.Compact(&compact, []byte(text)); err != nil {

@@ -61,7 +61,7 @@ func Open(dir string) (*Dir, error) { return OpenWith(dir, nil) }
 func OpenWith(dir string, opts *DirOptions) (*Dir, error) {
 	root, err := fileutil.OpenPrivateDir(dir, fileutil.NoWrite, true)
 	if err != nil {
-		return nil, fmt.Errorf("state: %w", err)
+		return nil, fmt.Errorf("store: %w", err)
 	}
 	d := &Dir{root: root, stop: make(chan struct{}), done: make(chan struct{})}
 	if opts != nil {
@@ -109,7 +109,7 @@ func (d *Dir) Put(kind, key string, record []byte) error {
 	}
 	if err != nil {
 		_ = d.root.Remove(temp) // it may not be there
-		return fmt.Errorf("state: the record is not kept: %w", err)
+		return fmt.Errorf("store: the record is not kept: %w", err)
 	}
 	return nil
 }
@@ -131,7 +131,7 @@ func (d *Dir) Get(kind, key string) (record []byte, ok bool, err error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, false, nil
 	case err != nil:
-		return nil, false, fmt.Errorf("state: the record cannot be read: %w", err)
+		return nil, false, fmt.Errorf("store: the record cannot be read: %w", err)
 	case d.expired(at):
 		_ = d.root.Remove(name) // or the sweeper does
 		return nil, false, nil
@@ -168,7 +168,7 @@ func (d *Dir) expired(at time.Time) bool {
 // Delete implements [Store].
 func (d *Dir) Delete(kind, key string) error {
 	if err := d.root.Remove(file(kind, key)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("state: the record cannot be deleted: %w", err)
+		return fmt.Errorf("store: the record cannot be deleted: %w", err)
 	}
 	return nil
 }

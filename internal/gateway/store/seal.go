@@ -40,14 +40,14 @@ func seal(key string, record []byte) []byte {
 func unseal(key string, text []byte) ([]byte, error) {
 	const head = len(mark) + 8
 	if len(text) < head || string(text[:len(mark)]) != mark {
-		return nil, errors.New("state: the file is no record")
+		return nil, errors.New("store: the file is no record")
 	}
 	if binary.BigEndian.Uint32(text[len(mark):]) != crc32.Checksum(text[len(mark)+4:], checksums) {
-		return nil, errors.New("state: the checksum does not fit")
+		return nil, errors.New("store: the checksum does not fit")
 	}
 	n := int(binary.BigEndian.Uint32(text[len(mark)+4:]))
 	if n > len(text)-head || string(text[head:head+n]) != key {
-		return nil, errors.New("state: the record is of another key")
+		return nil, errors.New("store: the record is of another key")
 	}
 	return text[head+n:], nil
 }

@@ -5,7 +5,7 @@ package store
 import "errors"
 
 // ErrTooLarge says that a record is larger than [MaxRecord].
-var ErrTooLarge = errors.New("state: the record is too large")
+var ErrTooLarge = errors.New("store: the record is too large")
 
 // MaxRecord is the largest record of a [Dir], in bytes.
 const MaxRecord = 16 << 20

@@ -464,12 +464,12 @@ func collect(k kind, pages iter.Seq2[*dragoman.Message, error]) (result json.Raw
 			merged = append(merged, element...)
 		}
 		if len(merged) > MaxListBytes {
-			return nil, 0, fmt.Errorf("manager: the list has more than %d bytes", MaxListBytes)
+			return nil, 0, fmt.Errorf("upstream: the list has more than %d bytes", MaxListBytes)
 		}
 	}
 	whole, err := first.Edit().Set(k.member, append(merged, ']')).Drop("nextCursor").Message()
 	if err != nil {
-		return nil, 0, fmt.Errorf("manager: the list cannot be read: %w", err)
+		return nil, 0, fmt.Errorf("upstream: the list cannot be read: %w", err)
 	}
 	return whole.Result(), count, nil
 }

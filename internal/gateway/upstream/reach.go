@@ -118,7 +118,7 @@ func (u *Upstream) targetWith(p *passed, out *output) (*target.Target, error) {
 	}
 	t, err := u.manager.target(spec)
 	if e, bad := errors.AsType[*target.SpecError](err); bad {
-		return nil, fmt.Errorf("manager: %s", e.Reason)
+		return nil, fmt.Errorf("upstream: %s", e.Reason)
 	}
 	return t, err
 }
@@ -141,7 +141,7 @@ func specOf(c *config.Server) (*target.Spec, error) {
 	}
 	var ok bool
 	if spec.Framing, ok = stdio.ParseFraming(cmp.Or(c.Framing, "auto")); !ok {
-		return nil, fmt.Errorf("manager: framing %q is unknown", c.Framing)
+		return nil, fmt.Errorf("upstream: framing %q is unknown", c.Framing)
 	}
 	if c.URL != "" {
 		spec.Header = make(http.Header)

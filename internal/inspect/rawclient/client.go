@@ -87,7 +87,7 @@ func (c *Client) Request(method string, params Object, given any) (text []byte, 
 func encode(v any) []byte {
 	text, err := json.Marshal(v)
 	if err != nil {
-		panic(fmt.Sprintf("raw: %v", err)) // it is made of strings, numbers and maps
+		panic(fmt.Sprintf("rawclient: %v", err)) // it is made of strings, numbers and maps
 	}
 	return text
 }

@@ -78,7 +78,7 @@ func (p *program) build() (err error) {
 	cmd := exec.CommandContext(context.Background(), "go", "build", "-buildvcs=false", "-pgo=off", "-ldflags=-w", "-o", p.file, p.path)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("kit: %s does not build: %w\n%s", p.path, err, out)
+		return fmt.Errorf("gatewaytest: %s does not build: %w\n%s", p.path, err, out)
 	}
 	return nil
 }

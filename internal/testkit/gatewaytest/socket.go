@@ -79,7 +79,7 @@ func (s *Socket) Send(first byte, payload string) error {
 }
 
 // errLong is of a frame that no test expects.
-var errLong = errors.New("kit: the frame is too long")
+var errLong = errors.New("gatewaytest: the frame is too long")
 
 // Next reads a frame.
 func (s *Socket) Next() (first byte, payload string, err error) {

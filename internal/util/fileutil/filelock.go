@@ -8,7 +8,7 @@ import (
 )
 
 // ErrLocked says that another process, or another place of this one, holds the lock.
-var ErrLocked = errors.New("filelock: the file is locked")
+var ErrLocked = errors.New("fileutil: the file is locked")
 
 // Bounds of the wait between two attempts.
 const (

@@ -21,7 +21,7 @@ type Options struct {
 
 // errAmbiguous is why a connection is not read any more. It is none of the errors of a
 // network, at which net/http says nothing.
-var errAmbiguous = errors.New("strict: the request can be read in more than one way")
+var errAmbiguous = errors.New("httpframe: the request can be read in more than one way")
 
 // Protocols of a connection.
 const (

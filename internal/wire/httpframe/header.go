@@ -40,9 +40,9 @@ const (
 )
 
 var (
-	errCharacter = errors.New("httpx: header value has characters outside of visible ASCII that are not encoded")
-	errEncoding  = errors.New("httpx: header value is marked as base64 but is none")
-	errUTF8      = errors.New("httpx: header value encodes text that is not UTF-8")
+	errCharacter = errors.New("httpframe: header value has characters outside of visible ASCII that are not encoded")
+	errEncoding  = errors.New("httpframe: header value is marked as base64 but is none")
+	errUTF8      = errors.New("httpframe: header value encodes text that is not UTF-8")
 )
 
 // EncodeHeaderValue returns s as the value of Mcp-Name or Mcp-Param-*: as it is

@@ -68,7 +68,7 @@ func RefusedStatus(e *dragoman.Error) int {
 
 // Error implements error.
 func (e *Refusal) Error() string {
-	return fmt.Sprintf("httpx: refused with status %d: %s", e.status(), e.Message)
+	return fmt.Sprintf("httpserver: refused with status %d: %s", e.status(), e.Message)
 }
 
 // Log has a request logged that is refused by it, if that is the client's mistake.

@@ -75,7 +75,7 @@ func (c *Conn) send(ctx context.Context, k *Call) (mark uint64, err error) {
 }
 
 // errInterrupted says that put was stopped.
-var errInterrupted = errors.New("mux: stopped waiting for room")
+var errInterrupted = errors.New("jsonrpc: stopped waiting for room")
 
 // Notify implements dragoman.Peer. It does not wait: see the package's limits.
 func (c *Conn) Notify(_ context.Context, note *dragoman.Message) error {
