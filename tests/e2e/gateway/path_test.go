@@ -70,7 +70,7 @@ func TestPathOfACall(t *testing.T) {
 			gateway.(*filter).Call
 			gateway.(*limiter).Call
 			gateway.(*bound).Call
-			manager.requests.Call
+			upstream.requests.Call
 			era.requests.Call
 			down.(*Server).Call
 			upstream.(*conn).Call
@@ -84,7 +84,7 @@ func TestPathOfACall(t *testing.T) {
 			gateway.(*filter).Call
 			gateway.(*limiter).Call
 			gateway.(*bound).Call
-			manager.requests.Call
+			upstream.requests.Call
 			era.requests.Call
 			upstream.(*conn).Call
 			logs.(*conn).Call
@@ -111,7 +111,7 @@ func TestPathOfACall(t *testing.T) {
 			gateway.(*filter).Call
 			gateway.(*limiter).Call
 			gateway.(*bound).Call
-			manager.requests.Call
+			upstream.requests.Call
 			era.requests.Call
 			upstream.(*conn).Call
 			logs.(*conn).Call
@@ -128,7 +128,7 @@ func TestPathOfACall(t *testing.T) {
 			gateway.(*filter).Call
 			gateway.(*limiter).Call
 			gateway.(*bound).Call
-			manager.requests.Call
+			upstream.requests.Call
 			era.requests.Call
 			down.(*Server).Call
 			upstream.(*conn).Call
@@ -146,7 +146,7 @@ func TestPathOfACall(t *testing.T) {
 			gateway.(*filter).Call
 			gateway.(*limiter).Call
 			gateway.(*bound).Call
-			manager.requests.Call
+			upstream.requests.Call
 			era.requests.Call
 			upstream.(*conn).Call
 			logs.(*conn).Call
@@ -161,7 +161,7 @@ func TestPathOfACall(t *testing.T) {
 			gateway.(*filter).Call
 			gateway.(*limiter).Call
 			gateway.(*bound).Call
-			manager.requests.Call
+			upstream.requests.Call
 			era.requests.Call
 			down.(*Server).Call
 			upstream.(*conn).Call
@@ -177,7 +177,7 @@ func TestPathOfACall(t *testing.T) {
 			gateway.(*filter).Call
 			gateway.(*limiter).Call
 			gateway.(*bound).Call
-			manager.requests.Call
+			upstream.requests.Call
 			era.requests.Call
 			upstream.(*conn).Call
 			logs.(*conn).Call
