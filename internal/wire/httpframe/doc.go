@@ -1,11 +1,11 @@
 // Package httpframe holds what HTTP servers and clients share: the framing of requests, the
 // headers that mirror parts of a message, request ids, bodies with a limit, and timeouts
-// that are all equally long and need one timer ([Timeouts]).
+// of equal length that need one timer ([Timeouts]). Package httpserver serves connections
+// through its [Conn].
 //
-// A [Conn] refuses requests that two readers could take for different ones, or for
-// different numbers of them: net/http reads most of these in its own way and does not tell
-// its handlers. A proxy in front of the server, which lets some requests through and others
-// not, may have read them differently. So this is refused:
+// A Conn refuses requests that two readers could take for different ones. net/http reads most
+// of these in its own way and does not report them to handlers; a proxy in front of the
+// server, which admits some requests and not others, may have read them differently:
 //
 //   - Content-Length together with Transfer-Encoding, or either of them twice
 //   - Transfer-Encoding in HTTP/1.0
@@ -15,7 +15,11 @@
 //   - Content-Length, Transfer-Encoding and Host in a trailer
 //   - a target in absolute form whose host is not that of the Host field
 //
-// Nothing is read behind such a line. In a head, net/http answers with status 400 and
-// closes; in a body, reading the body fails. Because every deadline of the server passes
-// here, those that nobody waits for are left out.
+// Nothing is read after such a line. In a head, net/http answers with status 400 and closes;
+// in a body, reading the body fails. Bodies are followed, not kept, and after an upgrade
+// nothing is checked.
+//
+// Every deadline of the server passes here and reaches the system only while somebody waits:
+// of nine that net/http and a handler set per request, two. Over TLS write deadlines are set
+// at once, because a write that was cut makes the connection useless.
 package httpframe
