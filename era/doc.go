@@ -7,22 +7,37 @@
 //
 // [FromMethods] makes a server of functions, [NewFront] one of a peer of the modern era.
 //
-// The legacy era is that of revisions with a handshake, a session, and a server
-// that asks its client. In the modern era every request stands for itself. A
-// [Server] takes clients of the legacy era by Accept, and requests of the modern
-// era by Requests. Each client is served in its own era if the server speaks it;
-// only a server of one era needs a translation:
+// The legacy era is that of revisions with a handshake, a session, and requests of the server
+// to its client. In the modern era every request stands for itself. A [Server] takes legacy
+// clients by Accept and modern requests by Requests. Each client is served in its own era if
+// the server speaks it; only a server of one era needs a translation:
 //
-//	client \ server   legacy                               modern
-//	legacy            a session of its own                 input rounds become questions
-//	modern            questions become input rounds        passed on
+//	client \ server   legacy                                      modern
+//	legacy            a session of its own                        input rounds become requests
+//	modern            server requests become input rounds         passed on
 //
-// Each caller has its own conversations with the server: one that all its modern
-// requests share, and one for each of its legacy sessions; [Isolation] says
-// otherwise. They are kept in one pool, which bounds them.
+// A server is modern if it answers server/discover, which no legacy server knows; one error
+// code alone is not enough. A process that has read that request and is silent for a fifth of
+// the time for its response, or answers −32600 or −32602, is assumed to be legacy, and the next
+// initialize goes to the same process. A server that is remembered as legacy is not asked. Where it is unknown
+// what a process has read, a second connection tries a handshake after five seconds. What
+// was found out is forgotten when a handshake fails or the server is started again.
 //
-// Between the two sides messages stay as they are, except for what the other
-// side's revision does not have.
+// All connections to a server are in one pool. A modern caller has one for all its requests, a
+// legacy session its own; [Isolation] changes that. One connection is Dragoman's own: it
+// declares all capabilities, so that a legacy server hides nothing.
+//
+// A request that is lost with its connection gets −31003. It is sent again only if its method
+// only reads, or the server refused it because its session was gone. A legacy session survives
+// the loss of its server: the next request opens another connection and repeats handshake,
+// log level and subscriptions. If a tool was called in the lost session, the next response
+// says so in _meta["dragoman/session-renewed"].
+//
+// Messages are changed only where the other side's revision differs.
+//
+//	opening a connection; time for the    60 s; 5 s, 30 s for commands that may install the
+//	response to server/discover           server, three times that with a hint
+//	an initialize                         256 KiB; to survive the server 64 KiB
 package era
 
 // The files, in the order in which to read them:

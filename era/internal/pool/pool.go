@@ -1,5 +1,11 @@
-// Package pool keeps the conversations that are open with one server: whose each
-// is, who uses it, how many there may be, and when one is closed.
+// Package pool keeps the open connections to one server: which caller each belongs to, who uses
+// it, how many there may be, and when one is closed. An era.Server owns one; down and the
+// legacy sessions take connections from it.
+//
+//	connections, of one caller   1,024, 256   one unused for 2 s is closed; else wait 10 s
+//	                                          (256 may wait), then −31004
+//	an unused connection         5 min        closed
+//	opening a session            2 min        −31001
 package pool
 
 import (
