@@ -31,7 +31,7 @@
 // answered; a cancellation follows its request, and a response follows its progress.
 // The endpoint must have the same origin.
 //
-// Limits that have no field:
+// Limits, by default:
 //
 //	messages of a session that are       16, one of them over 256 KiB;  503, −31004
 //	not yet read                         5 s

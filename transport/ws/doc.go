@@ -25,7 +25,7 @@
 // The raw connection is held below the WebSocket library, so that a close can be cut, any
 // byte counts as a sign of life, and what is written together goes out in one system call.
 //
-// Limits that have no field:
+// Limits, by default:
 //
 //	tool frames in flight           1,024                             −31004
 //	one write                       30 s                              cut, ErrSlow
