@@ -1,5 +1,5 @@
-// Package era lets clients of either era use a server of either era. Put a [Server]
-// between a transport that clients come in by and a Dialer that reaches the server.
+// Package era lets clients of either era use a server of either era. Put a [Server] between a
+// transport that clients come in by and a Dialer that reaches the server.
 //
 //	server := &era.Server{Dialer: &stdio.Command{Path: "some-server"}} // finds out its era
 //	defer server.Close()
@@ -18,10 +18,11 @@
 //
 // A server is modern if it answers server/discover, which no legacy server knows; one error
 // code alone is not enough. A process that has read that request and is silent for a fifth of
-// the time for its response, or answers −32600 or −32602, is assumed to be legacy, and the next
-// initialize goes to the same process. A server that is remembered as legacy is not asked. Where it is unknown
-// what a process has read, a second connection tries a handshake after five seconds. What
-// was found out is forgotten when a handshake fails or the server is started again.
+// the time for its response, or answers −32600 or −32602, is assumed to be legacy, and the
+// next initialize goes to the same process. A server that is remembered as legacy is not
+// asked. Where it is unknown what a process has read, a second connection tries a handshake
+// after five seconds. What was found out is forgotten when a handshake fails or the server is
+// started again.
 //
 // All connections to a server are in one pool. A modern caller has one for all its requests, a
 // legacy session its own; [Isolation] changes that. One connection is Dragoman's own: it
@@ -29,9 +30,9 @@
 //
 // A request that is lost with its connection gets −31003. It is sent again only if its method
 // only reads, or the server refused it because its session was gone. A legacy session survives
-// the loss of its server: the next request opens another connection and repeats handshake,
-// log level and subscriptions. If a tool was called in the lost session, the next response
-// says so in _meta["dragoman/session-renewed"].
+// the loss of its server: the next request opens another connection and repeats handshake, log
+// level and subscriptions. If a tool was called in the lost session, the next response says so
+// in _meta["dragoman/session-renewed"].
 //
 // Messages are changed only where the other side's revision differs.
 //

@@ -1,11 +1,13 @@
-// Package eventlog keeps the events of streams for as long as a client that lost
-// its connection may come back for them.
+// Package eventlog keeps the events of streams for as long as a client that lost its
+// connection may resume them.
 //
 //	log := eventlog.NewMemory(nil) // or eventlog.Open(dir, nil), which outlives the process
 //	position, err := log.Append(ctx, "stream", event)
 //	events, err := log.After(ctx, "stream", position) // what has come since
 //
-// A transport/streamable.Server that is given a Log has resumable streams.
+// A transport/streamable.Server with a [Log] has resumable streams. A log in files cuts off an
+// event that was written in part when the process was killed. It survives the end of the
+// process, not of the machine.
 package eventlog
 
 import (

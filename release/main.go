@@ -1,4 +1,4 @@
-// Command release makes what users install, and tells what it is made of:
+// Command release makes what users install, and lists what it is made of:
 //
 //	go run ./release all -out dist            makes everything for every platform
 //	go run ./release sbom bin/dragoman        prints the parts of a program, as CycloneDX
@@ -7,7 +7,14 @@
 //	go run ./release prepare v1.2.3           writes the version into gosdk/go.mod, before it is tagged
 //
 // It is run in the root of the module. It needs Go, and for deb and rpm packages and the
-// certificates of the image what tools/packages pins. The same sources make the same bytes.
+// certificates of the image what tools/packages pins.
+//
+// The same sources make the same bytes: every archive is a list of entries (name, mode, bytes)
+// that one function writes in order, all with the time of the commit. npm gets a script,
+// "dragoman", that depends on @dragoman-mcp/OS-ARCH with the program; PyPI a wheel per
+// platform; containers an OCI layout with one layer and an index over the platforms. The tests
+// publish stand-ins for the program and read every format back; "make interop" installs the
+// real ones.
 package main
 
 import (

@@ -1,4 +1,5 @@
-// Package cli is the program: it puts the commands of the packages below it together.
+// Package cli is the program: it assembles the commands of the packages below it. Only
+// cmd/dragoman and the tests of the whole program use it.
 package cli
 
 import (

@@ -1,25 +1,57 @@
-// Package gateway lets clients to the servers of a configuration, over every
-// transport and in either era.
+// Package gateway serves the servers of a configuration to clients, over every transport and
+// in either era. It puts together what its sub-packages own: configuration, upstreams,
+// aggregates, stored records. The public package gateway and the commands use it. It opens no
+// sockets.
 //
-// Each server is at /servers/NAME, all of them together at the root, and those of
-// a group at /groups/NAME. Below each of these are the doors: /mcp (Streamable
-// HTTP), /sse with /messages (HTTP+SSE), /ws (WebSocket) and /call (tool calls over
-// plain HTTP).
+// Each server is at /servers/NAME, all of them together at the root, and those of a group at
+// /groups/NAME. Below each of these are the endpoints: /mcp (Streamable HTTP), /sse with
+// /messages (HTTP+SSE), /ws (WebSocket) and /call (tool calls over plain HTTP).
 //
-//	gateway.go  what a configuration turns into, now and when it changes
+//	gateway.go  what a configuration becomes, now and when it changes
 //	reload.go   when the files change
-//	doors.go    every transport in front of one server, and which doors a path leads to
-//	chain.go    one server, who hears when what it offers changes, and several as one
+//	doors.go    the endpoints of one server, and which endpoint a path leads to
+//	chain.go    the steps before one server, its list changes, and aggregates
 //	filter.go   what a caller is offered of a server
-//	bound.go    what a server gives out is good for who got it
-//	access.go   who may come in
-//	front.go    where users sign in
-//	limits.go   how much callers, sessions and servers may have and do
-//	record.go   what of all this is logged, and written down in the audit log
-//	state.go    what outlives the process, and whether it is written
-//	status.go   what can be asked about all this, by everybody, by the owner, and with a browser
+//	bound.go    values of a server that are bound to a principal
+//	access.go   authentication
+//	front.go    sign-in of users
+//	limits.go   limits of callers, sessions and servers
+//	record.go   what is logged and audited of a request
+//	state.go    what outlives the process, and whether it was written
+//	status.go   the status, for the public, the owner, and a browser
 //	control.go  what the owner can do while it runs
-//	tap.go      what the owner is shown of what passes
+//	tap.go      what the owner is shown of messages
 //
-// A Gateway opens no sockets: who has one serves it with what is here.
+// A request passes these steps; there is one chain per server, for its own endpoint and for
+// each aggregate that it is a member of:
+//
+//	Host, Origin ─▶ CORS ─▶ authenticate ─▶ route ─┬─ /servers/NAME ─▶ endpoint ─▶ limits ──────────────────────────▶ chain
+//	                                               └─ aggregate ─────▶ endpoint ─▶ limits ─▶ era front ─▶ aggregate ─▶ chains
+//
+//	chain: tap ─▶ record ─▶ filter ─▶ limit ─▶ bind ─▶ upstream
+//
+// The order matters. The recorder sees everything, and makes the response of a denial by a
+// later step. The filter is before the limits, so that calls that are refused do not use up a
+// rate; behind it names are the server's own. A request for something that is not offered gets
+// the error for something that does not exist, and is not sent. Values that a server wants
+// back (states, cursors, task ids) carry a MAC of the principal; nothing is stored for that,
+// and an invalid one is refused. In the legacy era tasks are the session's own and stay as
+// they are.
+//
+// Limits of callers and sessions are counted before routing, for all endpoints together, by
+// principal or address (limitKey), never by what the client calls itself. A rate is kept as
+// the time at which its bucket will be full: one number per caller, and no goroutine. Both
+// kinds of limits take 0.4 µs per call; a step without limits does not exist.
+//
+// The table of routes is replaced as a whole. Reloads come one after another: start new
+// upstreams, make their endpoints, swap the table, set the members of aggregates, shut
+// endpoints that no route leads to, retire their upstreams. Requests that were routed before
+// have 100 ms. Endpoints of one path share a store of sessions, so a session continues at the
+// replaced server and, if the store is a directory, in the next process. When filters or rules
+// change, the chain reports the list changes to sessions and subscriptions that may receive
+// them. A server with errors in the configuration has no upstream but stays a member of its
+// aggregates, unavailable, so its names do not become those of another server.
+//
+// The control socket is in a directory of its owner and refuses descendants of this process
+// (Linux), so a server cannot control the gateway that runs it.
 package gateway

@@ -1,5 +1,5 @@
-// Package target makes a server that is named by a command or a URL into one
-// that can be dialled.
+// Package target makes a dialer of a command or a URL, and knows how to detect the era of that
+// server. The client, the commands, the inspectors and the upstreams use it.
 package target
 
 import (

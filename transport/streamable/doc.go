@@ -1,14 +1,14 @@
-// Package streamable carries MCP over Streamable HTTP, in every revision that
-// has it: with sessions and resumable streams from 2025-03-26 to 2025-11-25,
-// and without either in 2026-07-28.
+// Package streamable carries MCP over Streamable HTTP, in every revision that has it: with
+// sessions and resumable streams from 2025-03-26 to 2025-11-25, and without either in
+// 2026-07-28.
 //
 //	http.Handle("/mcp", &streamable.Server{Sessions: acceptor, Requests: peer})          // a server
 //	conn, err := (&streamable.Client{URL: "https://mcp.example.com/mcp"}).Dial(ctx, nil) // a client
 //
 // A [Server] is an http.Handler that serves both eras on one URL. The body of a request
 // decides which one the client means; a header that disagrees is refused. A [Client] is a
-// Dialer that finds out what the server speaks: by server/discover, else initialize, else a GET
-// that HTTP+SSE answers.
+// Dialer that finds out what the server speaks: by server/discover, else initialize, else a
+// GET that HTTP+SSE answers.
 //
 // A request is one Call on the goroutine of its connection. Its response is JSON, unless
 // something else is sent before it, or nothing for 15 seconds: then an event stream. In a
@@ -18,15 +18,14 @@
 // the client opens by GET.
 //
 // A server checks the headers that repeat arguments of a tool call by the caller's list of
-// tools. It is kept as long as the list says, or 30 s, fetched once for all that wait, and again
-// before a call is refused. Without any list the call gets −31001.
+// tools. It is kept as long as the list says, or 30 s, fetched once for all that wait, and
+// again before a call is refused. Without any list the call gets −31001.
 //
 // A Client gets a response on the stream of its request, on another one of the session, or on
 // the stream that resumes its own. If that is impossible the call ends with −31003. A request
-// of a legacy server goes to the caller on whose stream it comes while the call is in
-// flight, else to the local peer. Status 404 for the session ends the connection: the request
-// that got it was not carried out, others in flight have half a second to be answered or
-// refused too.
+// of a legacy server goes to the caller on whose stream it comes while the call is in flight,
+// else to the local peer. Status 404 for the session ends the connection: the request that got
+// it was not carried out, others in flight have half a second to be answered or refused too.
 //
 // Limits that have no field:
 //

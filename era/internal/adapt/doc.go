@@ -2,9 +2,9 @@
 // content, forms, schemas and error codes. Packages era, up and down use it.
 //
 // A [Route] names the revisions of the two sides. Its methods are pure and keep nothing. They
-// change only what the other side could not read or would read wrongly. Everything else
-// passes byte for byte: unknown members, numbers of any size and spelling, order. What the
-// other side merely ignores, such as titles, icons and annotations in older revisions, passes too.
+// change only what the other side could not read or would read wrongly. Everything else passes
+// byte for byte: unknown members, numbers of any size and spelling, order. What the other side
+// merely ignores, such as titles, icons and annotations in older revisions, passes too.
 //
 // Sessions, rounds of input, subscriptions and tasks need state and are not here. Their owners
 // look at a server's response first, because a result that asks for input and the error that

@@ -8,16 +8,17 @@
 //
 // A request during which the server can ask nothing is one Call on the goroutine that brought
 // it. Any other is a [call] with its own goroutine, because it can outlive its request: a
-// server request ends the client's request with input_required, and the call is suspended until
-// the client's retry. The retry finds it by a sealed requestState (AES-GCM over instance, call,
-// caller, method, digest of the request, expiry, round). No call is sent twice, except those that only read.
+// server request ends the client's request with input_required, and the call is suspended
+// until the client's retry. The retry finds it by a sealed requestState (AES-GCM over
+// instance, call, caller, method, digest of the request, expiry, round). No call is sent
+// twice, except those that only read.
 //
-// A server request is carried by the call that the connection assigns it to, or by the likeliest
-// call of the session that can be asked: one with a waiting client request, then one of a tool that has asked
-// before, then the oldest. All are of one caller. Without any call it waits for
-// the next, which is sent only after the response: servers ask for roots right after the
-// handshake. A session that several callers share declares no capabilities. A list
-// change is reported to all subscriptions of its caller.
+// A server request is carried by the call that the connection assigns it to, or by the
+// likeliest call of the session that can be asked: one with a waiting client request, then one
+// of a tool that has asked before, then the oldest. All are of one caller. Without any call it
+// waits for the next, which is sent only after the response: servers ask for roots right after
+// the handshake. A session that several callers share declares no capabilities. A list change
+// is reported to all subscriptions of its caller.
 //
 //	server.go    takes requests, and chooses the session
 //	session.go   one connection: handshake, log level, notifications

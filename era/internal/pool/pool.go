@@ -1,5 +1,5 @@
-// Package pool keeps the open connections to one server: which caller each belongs to, who uses
-// it, how many there may be, and when one is closed. An era.Server owns one; down and the
+// Package pool keeps the open connections to one server: which caller each belongs to, who
+// uses it, how many there may be, and when one is closed. An era.Server owns one; down and the
 // legacy sessions take connections from it.
 //
 //	connections, of one caller   1,024, 256   one unused for 2 s is closed; else wait 10 s

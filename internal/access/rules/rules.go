@@ -1,13 +1,13 @@
-// Package rules decides who may use what of the servers. The configuration has its rules parsed
-// here; the gateway and "policy explain" ask [Grant.Decide], the only function that decides. A
-// rule is a line:
+// Package rules decides who may use what of the servers. The configuration has its rules
+// parsed here; the gateway and "policy explain" ask [Grant.Decide], the only function that
+// decides. A rule is a line:
 //
 //	allow group:dev tools read_*, list_* on files, search
 //	allow anyone on search if read-only
 //	deny token:ci tools delete_*
 //
-// methods.go has the table of methods: what a request of each is about, and which methods of the two
-// eras mean the same.
+// methods.go has the table of methods: what a request of each is about, and which methods of
+// the two eras mean the same.
 package rules
 
 import (

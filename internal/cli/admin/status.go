@@ -1,5 +1,5 @@
-// Package admin has the commands for who runs a gateway: its state, its configuration, who is let in,
-// sign-ins at servers, the audit log, and the files of hosts.
+// Package admin has the commands for the operator of a gateway: status, configuration, tokens,
+// rules, sign-ins at servers, the audit log, and the files of hosts.
 package admin
 
 import (

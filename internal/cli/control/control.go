@@ -1,5 +1,5 @@
-// Package control is the socket by which a running gateway is asked and told things: the gateway's
-// end, and the one of the commands that look for it.
+// Package control is the control socket of a running gateway: the server end, for command
+// serve, and the client end, for the commands of the operator.
 package control
 
 import (

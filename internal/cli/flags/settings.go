@@ -1,6 +1,6 @@
-// Package flags is what a command line says of a server, and of how it is served: the flags, those
-// of other programs that mean the same, what is wrong with them in plain words, and the one server
-// that comes of it.
+// Package flags describes a server, and how it is served, by command-line flags: ours, and the
+// flags of other programs that mean the same. It reports mistakes in plain words, and makes
+// the configuration of run and connect.
 package flags
 
 import (

@@ -1,5 +1,5 @@
-// Package inspect has the commands that look at a server or at what is said to it: probe, check, bench,
-// tap and replay.
+// Package inspect has the commands that examine a server or its messages: probe, check, bench,
+// tap and replay. The work is done in internal/inspect and internal/observe/tap.
 package inspect
 
 import (

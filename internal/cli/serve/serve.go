@@ -1,5 +1,12 @@
-// Package serve has the commands that let clients to servers: run, serve, connect and the built-in
-// server, with the sockets that are listened on.
+// Package serve has the commands that serve MCP to clients: run, serve, connect and the
+// built-in server. Each of them makes a gateway: serve from files, run and connect from a
+// configuration in memory that their flags describe (single.go). That gateway has no
+// connection of its own to the server, so one client means one process.
+//
+// The package owns the listeners, standard input and output, and the shutdown. Addresses are
+// opened before a server is started, so a taken port costs no process. At the end endpoints
+// close first, then connections, then processes; a second signal skips the wait. With
+// NOTIFY_SOCKET a service manager is notified (notify.go).
 package serve
 
 import (

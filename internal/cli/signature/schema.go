@@ -1,5 +1,5 @@
-// Package signature reads the schema of a tool's arguments as people do: how the tool is called, in a line, and which value the
-// words of a command line stand for.
+// Package signature shows the schema of a tool's arguments as the signature of a call, in one
+// line, and converts the words of a command line to values that fit it.
 package signature
 
 import (

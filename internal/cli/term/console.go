@@ -1,5 +1,5 @@
-// Package term is how the program speaks to people and to scripts: lines on standard error, results
-// on standard output, progress, questions at the terminal, and the status that a command ends with.
+// Package term is the user interface of the commands: lines on standard error, results on
+// standard output, progress, questions at the terminal, and exit statuses.
 package term
 
 import (

@@ -1,5 +1,5 @@
-// Package use has the commands that use a server as a client does: they list, call, read and listen.
-// A server is named as a Target, and spoken to in a Session.
+// Package use has the commands that use a server as a client does: they list, call, read and
+// listen. A server is named by a [Target] and used through a [Session].
 package use
 
 import (

@@ -1,13 +1,16 @@
-// Package config reads what Dragoman is told to do: its own format in YAML or
-// JSON, and the files in which other programs keep their MCP servers, as they are.
+// Package config reads the configuration: our own format in YAML or JSON, and the files in
+// which other programs keep their MCP servers. The gateway and the commands use it. It starts
+// and dials nothing.
 //
-// [Load] reads one or several files, replaces references such as ${VAR}, checks
-// everything, and reports all that is wrong at once, each with its place. Nothing
-// is started and nothing is dialled.
+//	bytes ─▶ tree with positions ─▶ tree with our keys ─▶ structs ─▶ checks ─▶ report
+//	      syntax                 hosts                 decode     check
 //
-// The structs are the one list of keys. Their tags say how a key is spelled, what
-// it means and what it may be; decoding, the errors about unknown keys, [Schema]
-// and [Reference] all read them.
+// [Load] reads one or several files, replaces references such as ${VAR} once, where a value is
+// read, checks everything, and reports all problems together (the first 100), each with its
+// position. A server with an error is left out, so that the others can start.
+//
+// The structs are the one list of keys. Their tags hold the spelling, the meaning and the
+// allowed values; decoding, errors with suggestions, [Schema] and [Reference] read them.
 package config
 
 import (

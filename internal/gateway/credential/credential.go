@@ -2,9 +2,9 @@
 // headers that a command prints. It also has the client certificates, CAs and the proxy that a
 // server is reached with. Package upstream wraps the transports of a server with it.
 //
-// A token file is checked for changes before each request; while it is empty the old token is used, for a
-// second at most. The command runs once for all requests that wait for it, 10 s at most. A 401 makes
-// either read once more.
+// A token file is checked for changes before each request; while it is empty the old token is
+// used, for a second at most. The command runs once for all requests that wait for it, 10 s at
+// most. A 401 makes either read once more.
 package credential
 
 import (

@@ -1,5 +1,8 @@
-// Package store keeps small records that outlive the process, and the same in
-// memory for those who need nothing to outlive it.
+// Package store keeps small records that outlive the process ([Dir]), and the same in memory.
+// The gateway, upstream and authserver use it.
+//
+// A record is a file that is replaced as a whole, with a checksum; a damaged one counts as
+// absent. Records survive the end of the process, not of the machine.
 package store
 
 import "errors"

@@ -1,49 +1,60 @@
-// Package upstream keeps servers running that have names.
+// Package upstream keeps named servers running. A [Manager] has one [Upstream] per server of
+// the configuration; internal/gateway passes requests to them.
 //
-//	config.Server ──▶ Upstream ─ doors: lists ─ wait for the server ─ admission ─▶ era.Server ─▶ supervisor ─▶ target
+//	config.Server ──▶ Upstream ─ retired? ─ lists ─ available? ─ slot ─▶ era.Server ─▶ supervisor ─▶ target
 //
-// An [Upstream] is one server of a configuration. Its supervisor is the dialer that
-// era has: it knows every conversation, waits between attempts, and gives up for a
-// while on a server that keeps ending. In a conversation of its own it starts the
-// server, keeps the lists of what it offers, and looks after its health.
+// The supervisor is the dialer of the era.Server: it sees every connection and its outcome,
+// waits between attempts, and opens the breaker for a server that keeps failing. On a
+// connection of its own, one goroutine starts the server, keeps its lists, and checks its
+// health. Requests wait for the supervisor before they are given to era, so one that arrives
+// in an outage has not been sent.
 //
 //	manager.go     all servers, and what a configuration changes
-//	upstream.go    one server: the doors, and what there is to say
-//	settings.go    what its configuration says, with defaults
-//	admit.go       how many requests there may be, and what is answered to the rest
-//	lists.go       what a server offers
-//	supervisor.go  who starts a server, looks after it, and stops it
-//	state.go       its states, all changes of them, and who waits for a change
-//	outage.go      what failures lead to, and who waits for how long
-//	conn.go        conversations with it, and what becomes of them
-//	reach.go       how it is reached, with what callers pass on, and what must not be shown
-//	credential.go  what it is sent to be let in, and what to do if it refuses
-//	signin.go      signing in to it, and asking users to
-//	remember.go    what is known of it from earlier processes
-//	events.go      what happens, and what servers write
+//	upstream.go    one server: its requests and sessions, and its status
+//	settings.go    its configuration, with defaults
+//	admit.go       slots and queue
+//	lists.go       lists of tools, prompts and resources
+//	supervisor.go  starts, health checks, stops
+//	state.go       states, and the goroutines that wait for a change
+//	outage.go      consequences of failures, and waits
+//	conn.go        connections and their outcome
+//	reach.go       the dialer, with what callers forward, and what must be redacted
+//	credential.go  credentials for the server, and what to do when it refuses them
+//	signin.go      sign-in
+//	remember.go    what is known from earlier processes
+//	events.go      events, and the output of servers
 //
-// A request that comes while the server is away waits for the attempt that is under
-// way. What follows if that fails depends on whether the server has been there:
+// The state changes in one table only. "Answered" is a response to a request sent after the
+// last failure; "troubled" is a failure while other requests are answered:
 //
-//   - A server that was there and was lost is expected back. Requests wait for it,
-//     until so many attempts have failed as its configuration says, for [MaxOutage] at
-//     most.
-//   - A server that has not been there yet, or not since it was last stopped because
-//     nobody used it, may never be. Requests wait for further attempts only if those
-//     follow soon, within [MaxPause]: they do for a command, and not for a URL. Else
-//     they are refused at once, until the next attempt.
-//   - A server that keeps failing is left alone, and requests are refused at once.
+//	state        wanted    answered  troubled  failed       unused
+//	idle         starting  ready               backing off
+//	starting               ready               backing off  idle
+//	ready        starting            degraded  backing off  idle
+//	degraded     starting  ready               backing off  idle
+//	backing off  starting  ready                            idle
 //
-// An attempt takes ConnectTimeout at most, with everything that belongs to it: to
-// dial, to find out the era, to shake hands. A process that ends when it is asked for
-// its era has not said what it is: it may be unwell, or a legacy server that cannot
-// bear the question. That counts as an attempt that failed, and the next one makes the
-// handshake without asking; they take turns from then on. So a process that ends at
-// once is started once in each attempt, and one that cannot bear the question comes up
-// at its second start. One that lives and does not answer soon is given its time, and
-// meanwhile another is started, with a handshake; if neither answers, the attempts that
-// follow start one each.
+// Failures are connections that do not open or end by themselves, requests that do not reach
+// the server (502, 503 and 504 too), and health checks. 401, 403, 429 and 500 are not.
 //
-// Nothing that has been sent is sent again, except by era, which repeats what only
-// reads.
+// A request waits for the attempt in progress. If that fails, requests to a server that was
+// available wait for more, as many as configured, for [MaxOutage] at most; requests to one
+// that was not yet available wait only if the next attempt follows within [MaxPause]. A server
+// that keeps failing is left alone, and requests are refused immediately. A process that ends
+// when it is asked for its era may be a legacy server that cannot bear the question, so
+// attempts ask and shake hands in turn.
+//
+// Lists come from our own connection, also for callers. A caller whose own session reports a
+// list change, or a server that declares its lists private, gets lists per caller. Clients
+// that declare extensions share one more connection per set. A server to which callers forward
+// headers, or that serves a single command line, has no connection of our own: it is started
+// by its clients.
+//
+// Limits that docs/limits.md does not have:
+//
+//	wait between attempts                   less up to a fifth at random; Retry-After up to 5 min
+//	health failures while calls in flight   30
+//	list of a legacy server                 5 min, then refreshed in the background
+//	sets of extensions; a list of one       8; 4 MiB; waited for 2 s, after a failure again in 1 min
+//	callers with lists of their own         1,024, then all get the shared ones
 package upstream

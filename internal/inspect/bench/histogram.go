@@ -1,4 +1,9 @@
-// Package bench makes many calls, and says how long they took.
+// Package bench makes many calls and measures how long they take, for "dragoman bench".
+//
+// Workers take the next call from one counter. With a rate, the number of a call is its start
+// time, and its latency counts from then, also if it had to wait. Each worker has a histogram
+// with 128 buckets per power of two; they are added at the end. No call begins after the
+// duration; calls that were due are counted.
 package bench
 
 import (

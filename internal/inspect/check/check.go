@@ -1,5 +1,6 @@
-// Package check holds a server against the rules of MCP that can be seen from outside, and
-// against what common hosts refuse. It calls no tool unless one is named.
+// Package check tests a server against the rules of MCP that are visible from outside, and
+// against what common hosts refuse, for "dragoman check". It calls no tool unless one is
+// named. A tool's schema is read up to 10,000 schemas and 2,000 references.
 package check
 
 import (

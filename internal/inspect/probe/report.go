@@ -1,5 +1,5 @@
-// Package probe finds out what a server is, and why it does not work. It asks what any client
-// asks, and calls no tool.
+// Package probe finds out what a server is and why it does not work, for "dragoman probe". It
+// sends what any client sends, and calls no tool.
 package probe
 
 import (

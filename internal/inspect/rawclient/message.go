@@ -1,6 +1,20 @@
-// Package rawclient speaks to servers without forgiving them anything: it sends what it is told,
-// valid or not, and keeps all that comes back as it came. Package client and the transports are for
-// who wants to use a server; this is for who wants to know what is wrong with it.
+// Package rawclient is a low-level MCP client: it sends what it is given, valid or not, and
+// keeps all that comes back as it came. Packages probe and check use it. observe.go has what
+// both of them examine: unknown sessions, DELETE, foreign origins, resumed streams.
+//
+// A [Pool] starts processes of a command ahead of time, and never two at a time if the server
+// does not allow that; a connection that is resumed then gets another process, with the same
+// handshake. A message is written while the server is read, so a server that sends requests
+// and does not read delays nothing for longer than the time for a response.
+//
+//	read before a response            10,000 messages, 32 MiB   given up; a finding
+//	a list                            1,000 pages, 32 MiB       not read on; a finding
+//	exchanges kept for rules          128 MiB                   later ones are not judged
+//	server requests in an exchange    100                       not answered
+//	processes that wait               3                         the next starts when one is used
+//	first response of a process       four times that of the first process, at least --timeout,
+//	beside others                     at most a minute
+//	stray messages; stray lines       100 each, 4 MiB           forgotten
 package rawclient
 
 import (

@@ -1,5 +1,5 @@
-// Package replay asks a server once more what a client has asked another, or the same one
-// before, and says where the answers differ.
+// Package replay sends the requests of a recording (package tap) to a server again, and
+// reports where the responses differ: at most 1,000 differences per response.
 package replay
 
 import (

@@ -1,18 +1,42 @@
-// Package audit writes down who did what: an event a line, as JSON, in files that
-// show when somebody has changed them.
+// Package audit writes an audit log: one event per line, as JSON, in files that show later
+// changes. The gateway records the events; docs/audit.md describes them.
 //
-//	event.go    what is written down
+//	event.go    events
 //	record.go   an event as a line, and the chain of lines
 //	log.go      the log: a queue, and the goroutine that writes
 //	file.go     the files, when they are opened and rotated
-//	tail.go     where a file of a process before goes on
-//	verify.go   reading files, and finding what is wrong with them
-//	webhook.go  telling somebody else
+//	tail.go     where a file of an earlier process continues
+//	verify.go   reading files, and finding changes
+//	webhook.go  sending lines elsewhere
 //
-// Each line has the hash of the line before and its own, so that a line that was changed,
-// moved, left out or put in is found, over all files. Who can write the files can compute
-// all hashes anew: to find that out, compare the last hash with one that was kept elsewhere,
-// as the receiver of the webhook does.
+//	Log.Record ─▶ queue ─▶ goroutine ─▶ file, head ─▶ queue ─▶ goroutine ─▶ webhook
+//
+// Each line has the hash of the line before and its own, so a line that was changed, moved,
+// removed or inserted is found, across all files. A program that can write the files can
+// compute all hashes again: compare the last hash with one that was kept elsewhere, such as by
+// the webhook.
+//
+// Record copies an event into the queue and never waits; a nil Log does nothing. The goroutine
+// of the log owns the file. It gathers events for 5 ms, writes them at once, then writes the
+// head; so the file may be ahead of the head and never behind, which is how a cut end is
+// found. The head is also the file that is locked, because the other one is renamed. A write
+// succeeds as a whole or is taken back; what could not be written is encoded again with each
+// attempt, one per second, after the number of events that were lost. Both goroutines end with
+// Close.
+//
+// With refuse, a call waits in [Log.Begin] until its record is written, without gathering: one
+// write and two wake-ups, 20 µs. Otherwise the log costs a call 2 µs, 3% (BenchmarkRecord,
+// BenchmarkAudit).
+//
+//	queue                           4,096 events  lost ones are counted and recorded; with refuse,
+//	                                              requests are refused from 2,048 on
+//	text of an event; arguments     512 bytes;    cut
+//	                                4 KiB
+//	denials at an endpoint in 10 s  100, 10 of    counted
+//	                                an address
+//	webhook queue; per request      1,024; 100    dropped, counted; the next request
+//	webhook request; attempts;      10 s; 6; 3 s  dropped, counted
+//	all at Close
 package audit
 
 import (

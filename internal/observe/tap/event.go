@@ -1,6 +1,14 @@
-// Package tap shows the messages of a conversation while they pass: of a host and a
-// server that it stands between, or of a running gateway. It changes nothing and holds up
-// nobody: who looks on too slowly misses some, and is told how many.
+// Package tap shows messages as they pass: between a host and a server ([Stream]), or through
+// a running gateway ([Hub]). It changes nothing and delays nothing.
+//
+// A Stream between a host and a command copies bytes and finds messages in the copies. A
+// goroutine pairs responses with requests, masks, filters and writes. A Hub is nil while
+// nobody watches. Both hand events to a [Queue] that never waits.
+//
+//	queue                        4,096 messages, 32 MiB  dropped, counted
+//	a line                       16 MiB                  passed on; its first 4 KiB are shown
+//	requests without a response  4,096                   the oldest is forgotten
+//	a command told to end        3 s                     killed
 package tap
 
 import (

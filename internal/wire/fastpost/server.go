@@ -1,22 +1,22 @@
 // Package fastpost serves the HTTP/1.1 requests that most MCP clients send nearly all the
 // time, without net/http: small POSTs that have arrived as a whole. Package httpserver puts it
-// before net/http, which needs more processor time for such a request than all of Dragoman
-// (a goroutine, a dozen deadlines, two buffers); a bridged call takes a third less with it.
+// before net/http, which needs more processor time for such a request than all of Dragoman (a
+// goroutine, a dozen deadlines, two buffers); a bridged call takes a third less with it.
 //
 //	connection ─▶ a small POST? ─┬─ yes ─▶ handler ─▶ response ─▶ the next request
 //	                             └─ no ──▶ net/http, for the rest of the connection
 //
 // A connection whose next request is anything else is passed on, with that request: another
-// method or version, a body that is long, chunked or slow, Expect, Upgrade, Connection:
-// close, a header that net/http would refuse. So all that is rare or strange has one reader,
+// method or version, a body that is long, chunked or slow, Expect, Upgrade, Connection: close,
+// a header that net/http would refuse. So all that is rare or strange has one reader,
 // net/http, and httpframe below has already refused requests of doubtful length.
 // DRAGOMAN_FASTPATH=off passes on everything.
 //
 // A handler must not be able to tell the difference; FuzzLikeNetHTTP compares both. Two are
 // intended: a client that disconnects is noticed [LeaveAfter] after the request began, because
 // watching takes a goroutine, and there are no informational responses. Handlers may change
-// the header map of a request but not write into its values: a connection keeps its last
-// head, and copies what was parsed if the next one differs only in Content-Length.
+// the header map of a request but not write into its values: a connection keeps its last head,
+// and copies what was parsed if the next one differs only in Content-Length.
 //
 // Limits, beyond which net/http reads the request:
 //

@@ -4,7 +4,7 @@
 // metadata.
 //
 // A redirect is followed if it stays on its origin and keeps the method, ten times at most;
-// any other is returned as it is. A status that is no success, and has no JSON-RPC error for
-// a body, becomes a protocol.StatusError on every transport, with the first 256 bytes of the
+// any other is returned as it is. A status that is no success, and has no JSON-RPC error for a
+// body, becomes a protocol.StatusError on every transport, with the first 256 bytes of the
 // body, of which 64 KiB are read.
 package httpclient

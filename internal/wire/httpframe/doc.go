@@ -1,7 +1,7 @@
 // Package httpframe holds what HTTP servers and clients share: the framing of requests, the
-// headers that mirror parts of a message, request ids, bodies with a limit, and timeouts
-// of equal length that need one timer ([Timeouts]). Package httpserver serves connections
-// through its [Conn].
+// headers that mirror parts of a message, request ids, bodies with a limit, and timeouts of
+// equal length that need one timer ([Timeouts]). Package httpserver serves connections through
+// its [Conn].
 //
 // A Conn refuses requests that two readers could take for different ones. net/http reads most
 // of these in its own way and does not report them to handlers; a proxy in front of the

@@ -1,7 +1,7 @@
-// Package httpserver is the HTTP server below every transport and endpoint. It owns
-// listeners, TLS, HTTP/2 and what handlers share: the checks of Host and Origin, CORS, bodies,
-// refusals, negotiation and forwarded addresses. The commands use [Server]; the transports
-// use [Door], which each of their handlers stands on.
+// Package httpserver is the HTTP server below every transport and endpoint. It owns listeners,
+// TLS, HTTP/2 and what handlers share: the checks of Host and Origin, CORS, bodies, refusals,
+// negotiation and forwarded addresses. The commands use [Server]; the transports use [Door],
+// which each of their handlers stands on.
 //
 //	socket ─▶ handshake, 5 s ─┬─ h2 ─▶ framed ──────────────────────────────▶ net/http
 //	socket without TLS ───────┴──────▶ httpframe ─▶ fastpost ─┬─ small POSTs ─▶ handler
@@ -12,15 +12,15 @@
 // A handshake has its own goroutine, so accepting never waits. net/http reads HTTP/2 from a
 // connection that looks unencrypted to it: framed checks the frames first and bounds what
 // net/http does not. Every request has its TLS field set, with the certificate of the client
-// if one was requested. A certificate is read again when its files change, with new
-// session ticket keys, so a removed CA ends the resumption of sessions too.
+// if one was requested. A certificate is read again when its files change, with new session
+// ticket keys, so a removed CA ends the resumption of sessions too.
 //
 // A Door whose requests are connections (HTTP+SSE, WebSocket) learns of a Shutdown when it
 // begins. Shutdown answers new requests with 503 and waits until its context ends; then
 // requests in flight get 0.4 s to be answered with −31003, then clients that do not read are
 // cut, and it returns after 0.5 s at most. A response is begun once and never written without
-// a deadline. A handler that panics is logged; its client gets 500, or a cut connection if
-// the response had begun.
+// a deadline. A handler that panics is logged; its client gets 500, or a cut connection if the
+// response had begun.
 //
 // Options follow one rule: zero is the default, negative means no limit.
 //

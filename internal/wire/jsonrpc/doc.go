@@ -3,10 +3,10 @@
 // the wire. The transports are made of it: stdio, WebSocket and HTTP+SSE of a [Conn], the
 // client of Streamable HTTP of the tables only.
 //
-// The tables do no I/O. [Calls] holds the requests that we sent: it replaces ids and
-// progress tokens by its own, restores the caller's, and ends calls that take too long.
-// [Requests] holds the requests that we received. A [Queue] holds notifications for a
-// consumer that takes them in order; an [Inbox] delivers them in the background.
+// The tables do no I/O. [Calls] holds the requests that we sent: it replaces ids and progress
+// tokens by its own, restores the caller's, and ends calls that take too long. [Requests]
+// holds the requests that we received. A [Queue] holds notifications for a consumer that takes
+// them in order; an [Inbox] delivers them in the background.
 //
 // What a Conn receives is routed by method first, then by id:
 //

@@ -1,9 +1,9 @@
-// Package subscription keeps a subscriptions/listen open with a modern server. Packages era and
-// client use it to listen for others.
+// Package subscription keeps a subscriptions/listen open with a modern server. Packages era
+// and client use it to listen for others.
 //
 // When the interest changes, another listen is opened and acknowledged before the old one
-// ends; what both report is delivered once. A listen that is lost is opened again after
-// 250 ms, doubling to 10 s, unless the refusal is final; what may have changed meanwhile is
+// ends; what both report is delivered once. A listen that is lost is opened again after 250
+// ms, doubling to 10 s, unless the refusal is final; what may have changed meanwhile is
 // reported as changed.
 package subscription
 

@@ -1,6 +1,9 @@
-// Package hostfile takes servers over from the files of other programs into ours, and
-// writes servers into theirs. A file is changed where that is needed and nowhere else; it
-// is shown before, without its secrets, and kept beside.
+// Package hostfile imports servers from the files of MCP hosts into ours, and exports servers
+// to theirs, for the commands import, export, add and remove.
+//
+// A file is changed one member at a time by splicing text, then read again: the change is
+// refused unless the tree is the old one with that member. A change is shown before it is
+// made, without secrets, and a copy of the file is kept.
 package hostfile
 
 import (

@@ -1,6 +1,7 @@
-// Package hosts knows the files in which other programs keep their MCP servers: whose
-// a file is, and what it says in our own spelling. What our keys mean it does not
-// know.
+// Package hosts knows the configuration files of MCP hosts: which program a file belongs to,
+// how it spells its servers, and which of its keys have no meaning here. It makes a tree with
+// our keys, whose values keep their positions and original names. It does not know what our
+// keys mean.
 package hosts
 
 import (

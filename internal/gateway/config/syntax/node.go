@@ -1,6 +1,6 @@
-// Package syntax reads YAML, JSON with comments, and TOML into one tree in which
-// every value knows its place, and shows lines of a file without its secrets. What
-// the values mean is left to others.
+// Package syntax reads YAML, JSON with comments, and TOML into one tree in which every value
+// knows its position. It marks what may be a secret, and shows lines of a file without
+// secrets. It does not know what values mean.
 package syntax
 
 import (
