@@ -1,19 +1,19 @@
-// Package gateway embeds the whole of Dragoman in a Go program: it starts and reaches
-// the servers of a configuration, keeps them up, and serves each by itself and all of
-// them as one, over every transport and in either era.
+// Package gateway embeds the whole of Dragoman in a Go program: it starts and reaches the
+// servers of a configuration, restarts them, and serves each by itself and all of them as one,
+// over every transport and in either era.
 //
 //	config, err := gateway.Load("dragoman.yaml")
 //	g, err := gateway.New(config, nil)
 //	defer g.Shutdown(ctx)
 //	err = http.ListenAndServe("127.0.0.1:8808", g.Handler(nil, nil))
 //
-// Each server is at /servers/NAME, all of them together are at the root, and those of a
-// group are at /groups/NAME. Below each of these are /mcp (Streamable HTTP), /sse with
-// /messages (HTTP+SSE), /ws (WebSocket) and /call (tool calls over plain HTTP). /healthz,
-// /readyz and /status report the health of the gateway.
+// Each server is at /servers/NAME, all of them together are at the root, and those of a group
+// are at /groups/NAME. Below each of these are /mcp (Streamable HTTP), /sse with /messages
+// (HTTP+SSE), /ws (WebSocket) and /call (tool calls over plain HTTP). /healthz, /readyz and
+// /status report the health of the gateway.
 //
-// A Gateway opens no sockets. docs/config.md describes the files, docs/gateway.md what
-// the gateway does with them.
+// A [Gateway] opens no sockets. docs/config.md describes the files, docs/gateway.md what the
+// gateway does with them.
 package gateway
 
 import (

@@ -1,4 +1,5 @@
-// Package anchor names the headings of the documentation, as the place where the sources are does.
+// Package anchor computes the anchors of headings in the documentation, as the site that hosts
+// the sources does.
 package anchor
 
 import (

@@ -1,3 +1,3 @@
-// Package humanize writes numbers, sizes and durations as people read them, and suggests the
-// names that somebody may have meant who wrote another.
+// Package humanize formats numbers, sizes and durations for people, and suggests names that a
+// misspelled one may have meant.
 package humanize

@@ -1,5 +1,6 @@
-// Package lazy makes what is dear to make when it is first needed. Every start of the program pays for
-// what packages make at once, and so does its guard.
+// Package lazy makes expensive values on first use, such as regular expressions. Every start
+// of the program pays for what packages initialize, and so does each keeper of a child
+// process.
 package lazy
 
 import (

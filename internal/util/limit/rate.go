@@ -1,8 +1,8 @@
-// Package limit counts: how often something happens, how much of it there is at once,
-// and how much memory is in use. It decides and tells nobody; who asks, refuses.
+// Package limit counts: rates, concurrent use, and memory in use. It decides; its user
+// refuses. The gateway, authentication and the HTTP servers use it.
 //
-// It has no goroutines and no I/O. What is kept for a key is bounded, whoever makes
-// up keys.
+// It has no goroutines and no I/O. What is kept per key is bounded, also if a client invents
+// keys.
 package limit
 
 import (

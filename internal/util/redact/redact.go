@@ -1,5 +1,5 @@
-// Package redact takes secrets out of text before it is logged, and what could be taken
-// for something else where the log is read.
+// Package redact removes secrets from text before it is logged, and control characters that
+// could be mistaken for something else where the log is read.
 package redact
 
 import (

@@ -1,4 +1,4 @@
-// Package retry says how long to wait before something that failed is tried again.
+// Package retry computes the wait before the next attempt.
 package retry
 
 import (

@@ -1,5 +1,6 @@
-// Package toollist keeps what a server says of its tools: which there are, what
-// their arguments must look like, and which arguments HTTP headers repeat.
+// Package toollist keeps the lists of tools of a server, one per caller: which tools there
+// are, the schemas of their arguments, and which arguments HTTP headers repeat. The transports
+// streamable and toolhttp use it.
 package toollist
 
 import (
