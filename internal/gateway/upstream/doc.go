@@ -53,7 +53,7 @@
 // Limits that docs/limits.md does not have:
 //
 //	wait between attempts                   less up to a fifth at random; Retry-After up to 5 min
-//	health failures while calls in flight   30
+//	health failures while calls in flight   ten times the threshold
 //	list of a legacy server                 5 min, then refreshed in the background
 //	sets of extensions; a list of one       8; 4 MiB; waited for 2 s, after a failure again in 1 min
 //	callers with lists of their own         1,024, then all get the shared ones
