@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/upstream"
 	"github.com/dragoman-mcp/dragoman/internal/util/limit"
 	"github.com/dragoman-mcp/dragoman/internal/wire/httpserver"
 	"github.com/dragoman-mcp/dragoman/protocol"
@@ -45,9 +46,9 @@ func (g *Gateway) ConnRoom() *limit.Bytes { return g.entrance.rooms.conns }
 func noRoom(room *limit.Bytes, err error) *dragoman.Error {
 	switch {
 	case errors.Is(err, limit.ErrShare):
-		return tooMany(protocol.LimitCaller, fmt.Sprintf("too many bytes of requests in flight: one caller may have %d (limits.memory)", room.Share()))
+		return upstream.TooMany(protocol.LimitCaller, fmt.Sprintf("too many bytes of requests in flight: one caller may have %d (limits.memory)", room.Share()))
 	case errors.Is(err, limit.ErrLarge):
-		return tooMany(protocol.LimitCaller, fmt.Sprintf("the request is too large for limits.memory, which leaves %d bytes for one caller; raise it", room.Share()))
+		return upstream.TooMany(protocol.LimitCaller, fmt.Sprintf("the request is too large for limits.memory, which leaves %d bytes for one caller; raise it", room.Share()))
 	}
 	return shortOfMemory()
 }

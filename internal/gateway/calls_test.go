@@ -15,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/upstream"
 	"github.com/dragoman-mcp/dragoman/internal/observe/logs"
 	"github.com/dragoman-mcp/dragoman/internal/util/limit"
 	"github.com/dragoman-mcp/dragoman/protocol"
@@ -139,7 +140,7 @@ func TestOneWarningAMinuteWhateverItSays(t *testing.T) {
 				if wait%2 == 0 {
 					return req.Fail(protocol.Unavailable(errors.New("it has ended"))), nil
 				}
-				return req.Fail(tooOften(protocol.LimitServer, "too often", limit.Rate{}, wait)), nil
+				return req.Fail(upstream.TooOften(protocol.LimitServer, "too often", limit.Rate{}, wait)), nil
 			}},
 			calls: &callLog{server: "files", log: slog.New(slog.NewJSONHandler(&out, nil))},
 		}

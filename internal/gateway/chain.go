@@ -31,8 +31,7 @@ type chain struct {
 	taps      *tap.Hub // who looks on
 	requests  dragoman.Peer
 	listeners listeners
-	limits    atomic.Pointer[serverLimits] // nil if there are none
-	known     *config.Server               // whose offers the listeners know of; of who applies configurations
+	known     *config.Server // whose offers the listeners know of; of who applies configurations
 }
 
 var (
@@ -42,7 +41,6 @@ var (
 
 func newChain(up *upstream.Upstream, set *atomic.Pointer[rules.Set], tags *tags, calls *callLog, taps *tap.Hub) *chain {
 	c := &chain{up: up, log: calls.log, calls: calls, tags: tags, taps: taps, known: up.Config(), views: &views{server: up.Name(), config: up.Config, rules: set}}
-	c.limits.Store(newServerLimits(c.known, nil))
 	c.requests = c.wrap(up.Requests(), nil, nil, "")
 	return c
 }
@@ -52,7 +50,6 @@ func newChain(up *upstream.Upstream, set *atomic.Pointer[rules.Set], tags *tags,
 // begun it, and session what it is called for who taps.
 func (c *chain) wrap(p dragoman.Peer, client dragoman.Conn, caller *dragoman.Caller, session string) dragoman.Peer {
 	p = &bound{p, c.tags, caller}
-	p = &limiter{p, &c.limits, c.log} // of what is allowed alone: the rest counts for nothing
 	p = &filter{Peer: p, views: c.views, listeners: &c.listeners, client: client, caller: caller}
 	p = &recorder{Peer: p, calls: c.calls, caller: caller}
 	return &tapped{Peer: p, taps: c.taps, server: c.up.Name(), session: session}
@@ -122,8 +119,7 @@ func (c *chain) OnChange(f func(note string)) (stop func()) {
 	}
 }
 
-// announce puts the limits of a new configuration in force, and tells the listeners what it
-// offers otherwise than the one before, as far as the server alone is concerned. ruled says
+// announce tells the listeners what a new configuration offers otherwise than the one before, as far as the server alone is concerned. ruled says
 // that there are other rules.
 func (c *chain) announce(ruled bool) {
 	old, now := c.known, c.up.Config()
@@ -131,9 +127,6 @@ func (c *chain) announce(ruled bool) {
 	before, after := old.Tools, now.Tools
 	before.Timeout, after.Timeout, before.Prefix, after.Prefix = nil, nil, nil, nil
 	before.Limits, after.Limits = nil, nil
-	if old != now {
-		c.limits.Store(newServerLimits(now, c.limits.Load()))
-	}
 	c.listeners.tell(&protocol.Interest{
 		Tools:     ruled || !reflect.DeepEqual(before, after),
 		Prompts:   ruled || !reflect.DeepEqual(old.Prompts, now.Prompts),

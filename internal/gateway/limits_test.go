@@ -76,134 +76,7 @@ func begin(ctx context.Context, p dragoman.Peer, tool string) {
 	_, _ = p.Call(ctx, req, nil)
 }
 
-// limited returns a server behind its limits, and what changes them.
-func limited(c *config.Server) (s *counter, p dragoman.Peer, apply func(*config.Server)) {
-	s = &counter{}
-	limits := new(atomic.Pointer[serverLimits])
-	apply = func(c *config.Server) { limits.Store(newServerLimits(c, limits.Load())) }
-	apply(c)
-	return s, &limiter{s, limits, slog.New(slog.DiscardHandler)}, apply
-}
-
 func perSecond(n int) limit.Rate { return limit.Rate{Count: n, Per: time.Second} }
-
-func TestServerIsAskedNoMoreOftenThanItsRate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, p, _ := limited(&config.Server{Name: "a", Rate: perSecond(10), Burst: 20})
-		if n := burst(t.Context(), t, p, 100, "x", protocol.LimitServer); n != 20 || s.asked.Load() != 20 {
-			t.Errorf("%d of 100 calls pass at once, and %d come to the server", n, s.asked.Load())
-		}
-		for _, method := range []string{protocol.MethodListTools, protocol.MethodDiscover, protocol.MethodPing, protocol.MethodInitialize, protocol.MethodListen} {
-			if e := refusalOf(t.Context(), t, p, method, ""); e != nil {
-				t.Errorf("%s is refused: %v", method, e)
-			}
-		}
-		for _, method := range []string{protocol.MethodReadResource, protocol.MethodGetPrompt, protocol.MethodComplete, "vendor/work"} {
-			if e := refusalOf(t.Context(), t, p, method, ""); e == nil {
-				t.Errorf("%s passes", method)
-			}
-		}
-		time.Sleep(time.Second)
-		if n := burst(t.Context(), t, p, 100, "x", protocol.LimitServer); n != 10 {
-			t.Errorf("%d of 100 calls pass after a second, want 10", n)
-		}
-	})
-}
-
-func TestPain34_ToolsOfAPatternShareItsRate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, p, _ := limited(&config.Server{Name: "a", Rate: perSecond(50), Tools: config.Tools{Limits: map[string]config.ToolLimit{
-			"search_*": {Rate: perSecond(5)}, "search_web": {Rate: perSecond(2)}, "other": {Calls: 1},
-		}}})
-		if n := burst(t.Context(), t, p, 10, "search_web", protocol.LimitTool); n != 2 {
-			t.Errorf("%d calls of search_web pass, want 2", n)
-		}
-		if n := burst(t.Context(), t, p, 10, "search_code", protocol.LimitTool); n != 3 {
-			t.Errorf("%d calls of search_code pass, want those that search_web has left of 5", n)
-		}
-		// What was refused by a tool's limit has not been counted by the server's.
-		if n := burst(t.Context(), t, p, 100, "research_", protocol.LimitServer); n != 45 || s.asked.Load() != 50 {
-			t.Errorf("%d calls of another tool pass, want those that are left of 50; the server was asked %d times", n, s.asked.Load())
-		}
-		// And the other way about: refused by the server's.
-		time.Sleep(20 * time.Millisecond)
-		if burst(t.Context(), t, p, 1, "research_", protocol.LimitServer) != 1 {
-			t.Error("nothing passes after the time for one")
-		}
-		time.Sleep(980 * time.Millisecond)
-		burst(t.Context(), t, p, 49, "research_", protocol.LimitServer)
-		if n := burst(t.Context(), t, p, 10, "search_code", protocol.LimitServer); n != 0 {
-			t.Errorf("%d calls pass where the server's limit is reached", n)
-		}
-		time.Sleep(200 * time.Millisecond)
-		if n := burst(t.Context(), t, p, 5, "search_code", protocol.LimitTool); n != 5 {
-			t.Errorf("%d calls pass, want 5: those that the server's limit refused were counted", n)
-		}
-	})
-}
-
-func TestCallsOfAToolUnderWayAreBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, p, apply := limited(&config.Server{Name: "a", Tools: config.Tools{Limits: map[string]config.ToolLimit{"slow": {Calls: 2}}}})
-		s.hold = make(chan struct{})
-		for range 2 {
-			go begin(t.Context(), p, "slow") // ends when the server answers
-		}
-		synctest.Wait()
-		apply(&config.Server{Name: "a", Tools: config.Tools{Limits: map[string]config.ToolLimit{"slow": {Calls: 2}, "new": {Calls: 1}}}})
-		began := time.Now()
-		if n := burst(t.Context(), t, p, 10, "slow", protocol.LimitTool); n != 0 || s.asked.Load() != 2 {
-			t.Errorf("%d calls pass beyond the two that may", n)
-		}
-		if waited := time.Since(began); waited != 10*time.Second {
-			t.Errorf("10 calls have waited for %v, want a second each", waited)
-		}
-		for range toolQueue {
-			go begin(t.Context(), p, "slow") // ends when the server answers
-		}
-		synctest.Wait()
-		if began = time.Now(); burst(t.Context(), t, p, 1, "slow", protocol.LimitTool) != 0 || time.Since(began) != 0 {
-			t.Errorf("one too many waits for %v", time.Since(began))
-		}
-		time.Sleep(time.Second / 2)
-		close(s.hold)
-		synctest.Wait()
-		if n := s.asked.Load(); n != 2+toolQueue {
-			t.Errorf("%d calls come to the server, want those that have waited too", n)
-		}
-		if n := burst(t.Context(), t, p, 10, "slow", protocol.LimitTool); n != 10 {
-			t.Errorf("%d of 10 calls pass one after the other", n)
-		}
-	})
-}
-
-func TestReloadDoesNotLetAnybodyBeginAnew(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		conf := func() *config.Server {
-			return &config.Server{Name: "a", Rate: perSecond(3), Tools: config.Tools{Limits: map[string]config.ToolLimit{"x": {Rate: perSecond(1)}}}}
-		}
-		_, p, apply := limited(conf())
-		burst(t.Context(), t, p, 1, "x", "")
-		burst(t.Context(), t, p, 2, "y", "")
-		apply(conf())
-		if n := burst(t.Context(), t, p, 1, "x", protocol.LimitTool); n != 0 {
-			t.Error("the limit of a tool begins anew")
-		}
-		if n := burst(t.Context(), t, p, 1, "y", protocol.LimitServer); n != 0 {
-			t.Error("the limit of a server begins anew")
-		}
-		faster := conf()
-		faster.Rate = perSecond(4)
-		apply(faster)
-		if n := burst(t.Context(), t, p, 10, "y", protocol.LimitServer); n != 4 {
-			t.Errorf("%d pass by a new limit of 4", n)
-		}
-		apply(&config.Server{Name: "a"})
-		if n := burst(t.Context(), t, p, 100, "x", ""); n != 100 {
-			t.Errorf("%d pass without a limit", n)
-		}
-	})
-}
 
 // as returns the context of a request of somebody.
 func as(t *testing.T, c dragoman.Caller) context.Context {
@@ -447,22 +320,13 @@ func BenchmarkLimits(b *testing.B) {
 	quick := dragoman.Funcs{OnCall: func(context.Context, *dragoman.Message, dragoman.Peer) (*dragoman.Message, error) { return resp, nil }}
 	ctx := dragoman.WithCaller(b.Context(), &dragoman.Caller{Address: "192.0.2.1"})
 	log := slog.New(slog.DiscardHandler)
-	chained := func(c *config.Server) dragoman.Peer {
-		limits := new(atomic.Pointer[serverLimits])
-		limits.Store(newServerLimits(c, nil))
-		return &limiter{quick, limits, log}
-	}
-	full := &config.Server{Rate: many, Tools: config.Tools{Limits: map[string]config.ToolLimit{"search_*": {Rate: many, Calls: 100}, "export": {Calls: 1}}}}
 	e := newEntrance(&config.Limits{RatePerCaller: many, CallsPerCaller: 100, Memory: 1 << 40}, log)
 	for _, step := range []struct {
 		name string
 		peer dragoman.Peer
 	}{
 		{"none", quick},
-		{"chain without limits", chained(&config.Server{})},
-		{"chain with limits", chained(full)},
 		{"entrance with limits", e.guard(&Backend{Requests: quick}).Requests},
-		{"both", e.guard(&Backend{Requests: chained(full)}).Requests},
 	} {
 		b.Run(step.name, func(b *testing.B) {
 			b.ReportAllocs()

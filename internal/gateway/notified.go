@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/upstream"
 	"github.com/dragoman-mcp/dragoman/internal/observe/audit"
 	"github.com/dragoman-mcp/dragoman/internal/util/limit"
 	"github.com/dragoman-mcp/dragoman/internal/util/redact"
@@ -43,7 +44,7 @@ func (n notified) Notify(ctx context.Context, note *dragoman.Message) error {
 	}
 	e := n.entrance
 	if wait := n.rate.Take(); wait > 0 {
-		return tooOften(protocol.LimitSession, "too many requests and notifications of one session (limits.rate)", e.limits.Rate, wait)
+		return upstream.TooOften(protocol.LimitSession, "too many requests and notifications of one session (limits.rate)", e.limits.Rate, wait)
 	}
 	if e.rates != nil {
 		if wait := e.rates.Take(limitKey(n.callerOf(ctx))); wait > 0 {

@@ -129,7 +129,7 @@ func (m *Manager) Apply(servers []*config.Server) Changes {
 		at := slices.IndexFunc(old, func(u *Upstream) bool { return u.name == c.Name })
 		switch {
 		case at >= 0 && old[at].digest == digest:
-			old[at].conf.Store(c)
+			old[at].configure(c)
 			list = append(list, old[at])
 			changes.Kept = append(changes.Kept, c.Name)
 			continue

@@ -32,6 +32,7 @@ type Upstream struct {
 	name     string
 	digest   string // of its configuration
 	conf     atomic.Pointer[config.Server]
+	limits   atomic.Pointer[serverLimits] // nil if there are none
 	set      settings
 	log      *slog.Logger
 	logs     *lastLines
@@ -67,7 +68,7 @@ func (m *Manager) newUpstream(c *config.Server, digest string) *Upstream {
 		manager: m, name: c.Name, digest: digest, set: newSettings(c), log: m.opts.Logger.With("server", c.Name),
 		logs: new(lastLines), lists: newLists(c.Command != ""), listeners: make(map[*int]func(string)), clients: make(map[*conversation]struct{}),
 	}
-	u.conf.Store(c)
+	u.configure(c)
 	u.memory = remember(c, m.opts.Store, m.salt, u.log)
 	u.admission = admission{up: u, line: limit.Line{Max: u.set.calls, Queue: u.set.queue}}
 	if c.Disabled {
@@ -85,6 +86,12 @@ func (m *Manager) newUpstream(c *config.Server, digest string) *Upstream {
 	u.supervisor = newSupervisor(u, supervised)
 	u.supervisor.begin()
 	return u
+}
+
+// configure puts a configuration in force, as far as it may change while the server runs.
+func (u *Upstream) configure(c *config.Server) {
+	u.conf.Store(c)
+	u.limits.Store(newServerLimits(c, u.limits.Load()))
 }
 
 // prepare makes what the server is reached with, and sees whether it can be used.
@@ -279,6 +286,13 @@ func (u *Upstream) shut() *dragoman.Error {
 
 // pass gives a request to the server, when that is there and has room for it.
 func (u *Upstream) pass(ctx context.Context, req *dragoman.Message, from dragoman.Peer, server dragoman.Peer) (resp *dragoman.Message, err error) {
+	if limits := u.limits.Load(); limits != nil && isWork(req.Method()) {
+		if err := limits.enter(ctx, req); err != nil {
+			u.log.Debug("request refused", "method", req.Method(), "name", req.Name(), "reason", err.Error())
+			return answer(ctx, req, err)
+		}
+		defer limits.leave(req)
+	}
 	u.supervisor.enter()
 	defer u.supervisor.leave()
 	var maxWait time.Duration

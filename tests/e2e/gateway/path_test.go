@@ -38,7 +38,6 @@ func TestPathOfACall(t *testing.T) {
 			gateway.(*tapped).Call
 			gateway.(*recorder).Call
 			gateway.(*filter).Call
-			gateway.(*limiter).Call
 			gateway.(*bound).Call
 			upstream.(*conversation).Call
 			era.(*frontConn).Call
@@ -52,7 +51,6 @@ func TestPathOfACall(t *testing.T) {
 			gateway.(*tapped).Call
 			gateway.(*recorder).Call
 			gateway.(*filter).Call
-			gateway.(*limiter).Call
 			gateway.(*bound).Call
 			upstream.(*conversation).Call
 			era.(*frontConn).Call
@@ -68,7 +66,6 @@ func TestPathOfACall(t *testing.T) {
 			gateway.(*tapped).Call
 			gateway.(*recorder).Call
 			gateway.(*filter).Call
-			gateway.(*limiter).Call
 			gateway.(*bound).Call
 			upstream.requests.Call
 			era.requests.Call
@@ -82,7 +79,6 @@ func TestPathOfACall(t *testing.T) {
 			gateway.(*tapped).Call
 			gateway.(*recorder).Call
 			gateway.(*filter).Call
-			gateway.(*limiter).Call
 			gateway.(*bound).Call
 			upstream.requests.Call
 			era.requests.Call
@@ -95,7 +91,6 @@ func TestPathOfACall(t *testing.T) {
 			gateway.(*tapped).Call
 			gateway.(*recorder).Call
 			gateway.(*filter).Call
-			gateway.(*limiter).Call
 			gateway.(*bound).Call
 			upstream.(*conversation).Call
 			era.(*frontConn).Call
@@ -109,7 +104,6 @@ func TestPathOfACall(t *testing.T) {
 			gateway.(*tapped).Call
 			gateway.(*recorder).Call
 			gateway.(*filter).Call
-			gateway.(*limiter).Call
 			gateway.(*bound).Call
 			upstream.requests.Call
 			era.requests.Call
@@ -126,7 +120,6 @@ func TestPathOfACall(t *testing.T) {
 			gateway.(*tapped).Call
 			gateway.(*recorder).Call
 			gateway.(*filter).Call
-			gateway.(*limiter).Call
 			gateway.(*bound).Call
 			upstream.requests.Call
 			era.requests.Call
@@ -144,7 +137,6 @@ func TestPathOfACall(t *testing.T) {
 			gateway.(*tapped).Call
 			gateway.(*recorder).Call
 			gateway.(*filter).Call
-			gateway.(*limiter).Call
 			gateway.(*bound).Call
 			upstream.requests.Call
 			era.requests.Call
@@ -159,7 +151,6 @@ func TestPathOfACall(t *testing.T) {
 			gateway.(*tapped).Call
 			gateway.(*recorder).Call
 			gateway.(*filter).Call
-			gateway.(*limiter).Call
 			gateway.(*bound).Call
 			upstream.requests.Call
 			era.requests.Call
@@ -175,7 +166,6 @@ func TestPathOfACall(t *testing.T) {
 			gateway.(*tapped).Call
 			gateway.(*recorder).Call
 			gateway.(*filter).Call
-			gateway.(*limiter).Call
 			gateway.(*bound).Call
 			upstream.requests.Call
 			era.requests.Call
