@@ -31,19 +31,13 @@ func newTags(key []byte, server string, anyone func() bool) *tags {
 	return &tags{key: mac.Sum(nil), anyone: anyone}
 }
 
-// owner returns to whom something is bound. All who have proven nothing are one.
+// owner returns to whom something is bound. All who have proven nothing are one. Without tags
+// nothing is bound.
 func (t *tags) owner(caller *dragoman.Caller) (o owner, ok bool) {
-	if caller.Principal == "" && t.anyone() {
+	if t == nil || caller.Principal == "" && t.anyone() {
 		return owner{}, false
 	}
 	return owner{t, caller.Principal}, true
-}
-
-// A bound is a server whose gifts are bound to who got them.
-type bound struct {
-	dragoman.Peer
-	tags   *tags
-	caller *dragoman.Caller // of a conversation; nil if each request has its own
 }
 
 // Names of what is given out to be sent back, in results and in params. They are what the tag is
@@ -56,15 +50,16 @@ const (
 	tasksName  = "taskIds"
 )
 
-// Call implements dragoman.Peer.
-func (b *bound) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+// pass gives a request to the server with what the server gave out in place of what the caller
+// was given, and returns the response with what the caller is given.
+func (f *filter) pass(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 	caller := dragoman.CallerOf(ctx)
-	if caller.Principal == "" && b.caller != nil {
-		caller = b.caller
+	if caller.Principal == "" && f.caller != nil {
+		caller = f.caller
 	}
-	o, ok := b.tags.owner(caller)
+	o, ok := f.tags.owner(caller)
 	if !ok {
-		return b.Peer.Call(ctx, req, from)
+		return f.Peer.Call(ctx, req, from)
 	}
 	own, refusal := o.open(req)
 	switch {
@@ -73,7 +68,7 @@ func (b *bound) Call(ctx context.Context, req *dragoman.Message, from dragoman.P
 	case from != nil && (req.Method() == protocol.MethodListen || aboutTask(req.Method()) || req.Get("task") != nil):
 		from = boundPeer{from, o}
 	}
-	resp, err := b.Peer.Call(ctx, own, from)
+	resp, err := f.Peer.Call(ctx, own, from)
 	if err != nil || resp == nil || resp.IsError() {
 		return resp, err
 	}

@@ -49,8 +49,7 @@ func newChain(up *upstream.Upstream, set *atomic.Pointer[rules.Set], tags *tags,
 // is the first that a request comes to. client is that of a conversation, caller who has
 // begun it, and session what it is called for who taps.
 func (c *chain) wrap(p dragoman.Peer, client dragoman.Conn, caller *dragoman.Caller, session string) dragoman.Peer {
-	p = &bound{p, c.tags, caller}
-	p = &filter{Peer: p, views: c.views, listeners: &c.listeners, client: client, caller: caller}
+	p = &filter{Peer: p, views: c.views, tags: c.tags, listeners: &c.listeners, client: client, caller: caller}
 	p = &recorder{Peer: p, calls: c.calls, caller: caller}
 	return &tapped{Peer: p, taps: c.taps, server: c.up.Name(), session: session}
 }

@@ -24,6 +24,7 @@ import (
 type filter struct {
 	dragoman.Peer
 	views     *views
+	tags      *tags
 	client    dragoman.Conn    // of a conversation; nil if there is none
 	caller    *dragoman.Caller // who began the conversation
 	listeners *listeners
@@ -36,7 +37,7 @@ func (f *filter) Call(ctx context.Context, req *dragoman.Message, from dragoman.
 	if !v.grant.Any() {
 		return v.nothing(req)
 	}
-	if e := v.refusal(ctx, f.Peer, req); e != nil {
+	if e := v.refusal(ctx, asking{f}, req); e != nil {
 		return nil, e
 	}
 	req, err := v.withoutLevel(req)
@@ -45,7 +46,7 @@ func (f *filter) Call(ctx context.Context, req *dragoman.Message, from dragoman.
 	}
 	switch req.Method() {
 	case protocol.MethodInitialize:
-		resp, err := f.Peer.Call(ctx, req, from)
+		resp, err := f.pass(ctx, req, from)
 		if err == nil && resp != nil && !resp.IsError() {
 			can := protocol.ListsOf(resp.Get("capabilities"))
 			f.promised.Store(&can)
@@ -60,7 +61,15 @@ func (f *filter) Call(ctx context.Context, req *dragoman.Message, from dragoman.
 	case protocol.MethodCallTool:
 		return f.callTool(ctx, v, req, from)
 	}
-	return f.Peer.Call(ctx, req, from)
+	return f.pass(ctx, req, from)
+}
+
+// asking is the server as the filter itself asks it for its lists: on behalf of the caller.
+type asking struct{ *filter }
+
+// Call implements dragoman.Peer.
+func (a asking) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+	return a.pass(ctx, req, from)
 }
 
 // callTool passes on a call of a tool that is offered, under the server's name for it.
@@ -72,7 +81,7 @@ func (f *filter) callTool(ctx context.Context, v *view, req *dragoman.Message, f
 			return nil, err
 		}
 	}
-	resp, err = f.Peer.Call(ctx, asked, from)
+	resp, err = f.pass(ctx, asked, from)
 	switch {
 	case err != nil || resp == nil:
 	case resp.IsError():
@@ -111,7 +120,7 @@ func ownName(t *config.Tools, name string) (string, bool) {
 
 // list passes a request for a list on, and returns what is offered of the answer.
 func (f *filter) list(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
-	resp, err := f.Peer.Call(ctx, req, from)
+	resp, err := f.pass(ctx, req, from)
 	if err != nil || resp == nil || resp.IsError() {
 		return resp, err
 	}
@@ -178,12 +187,12 @@ func described(t *config.Tools, name string, tool []byte) []byte {
 
 // listTasks passes a request for a list of tasks on, and returns those whose tools are allowed.
 func (f *filter) listTasks(ctx context.Context, v *view, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
-	resp, err := f.Peer.Call(ctx, req, from)
+	resp, err := f.pass(ctx, req, from)
 	if err != nil || resp == nil || resp.IsError() || v.grant == nil {
 		return resp, err
 	}
 	list := narrow(resp.Get("tasks"), func(task []byte) []byte {
-		if !v.allowsTask(ctx, f.Peer, req, dragoman.Member(task, taskName)).Shown() {
+		if !v.allowsTask(ctx, asking{f}, req, dragoman.Member(task, taskName)).Shown() {
 			return nil
 		}
 		return task
@@ -194,17 +203,17 @@ func (f *filter) listTasks(ctx context.Context, v *view, req *dragoman.Message, 
 // listen passes a subscription on, without the resources and tasks that are not offered, and adds
 // what we have to tell.
 func (f *filter) listen(ctx context.Context, v *view, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
-	req, err := v.narrowListen(ctx, f.Peer, req)
+	req, err := v.narrowListen(ctx, asking{f}, req)
 	if err != nil {
 		return nil, err
 	}
 	if from == nil {
-		return f.Peer.Call(ctx, req, nil)
+		return f.pass(ctx, req, nil)
 	}
 	l := &listener{Peer: from, hides: f.views.hides(ctx, f.caller), id: req.ID(), asked: protocol.InterestOf(req)}
 	f.listeners.add(l)
 	defer f.listeners.remove(l)
-	return f.Peer.Call(ctx, req, l)
+	return f.pass(ctx, req, l)
 }
 
 // narrowListen returns a subscription without the resources and tasks that the caller may not subscribe to.

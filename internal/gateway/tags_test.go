@@ -43,7 +43,7 @@ func asks(t *testing.T, p dragoman.Peer, who, method, params string) *dragoman.M
 
 func guardedServer(key []byte, name string, answers map[string]string) (*giver, dragoman.Peer) {
 	g := &giver{answers: answers}
-	return g, &bound{g, newTags(key, name, func() bool { return false }), nil}
+	return g, asking{&filter{Peer: g, tags: newTags(key, name, func() bool { return false })}}
 }
 
 const legacyTask = `{"task":{"taskId":"1","status":"working"}}`
@@ -99,7 +99,7 @@ func TestWhatIsNoTextIsGivenBackAsItWas(t *testing.T) {
 
 func TestWhereEverybodyMayComeInNothingIsBound(t *testing.T) {
 	g := &giver{answers: map[string]string{protocol.MethodCallTool: legacyTask, protocol.MethodGetTask: `{"taskId":"1"}`}}
-	p := &bound{g, newTags(store.NewKey(), "a", func() bool { return true }), nil}
+	p := asking{&filter{Peer: g, tags: newTags(store.NewKey(), "a", func() bool { return true })}}
 	if got := asks(t, p, "", protocol.MethodGetTask, `{"taskId":"1"}`); got.IsError() || string(got.Get(taskName)) != `"1"` {
 		t.Errorf("%s", got)
 	}
@@ -200,7 +200,7 @@ func TestIDsOfTasksAreNotKept(t *testing.T) {
 	if list := asks(t, p, "anna", protocol.MethodListTasks, `{}`).Get("tasks"); string(list) != `[{"taskId":`+string(long)+`}]` {
 		t.Errorf("the list has %d bytes", len(list))
 	}
-	for m := range p.(*bound).tags.tasks.known {
+	for m := range p.(asking).tags.tasks.known {
 		if size := len(m); size > 32 {
 			t.Errorf("%d bytes are kept of an id", size)
 		}

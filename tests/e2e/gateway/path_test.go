@@ -38,7 +38,6 @@ func TestPathOfACall(t *testing.T) {
 			gateway.(*tapped).Call
 			gateway.(*recorder).Call
 			gateway.(*filter).Call
-			gateway.(*bound).Call
 			upstream.(*conversation).Call
 			era.(*frontConn).Call
 			era.(*legacySession).Call
@@ -51,7 +50,6 @@ func TestPathOfACall(t *testing.T) {
 			gateway.(*tapped).Call
 			gateway.(*recorder).Call
 			gateway.(*filter).Call
-			gateway.(*bound).Call
 			upstream.(*conversation).Call
 			era.(*frontConn).Call
 			era.(*legacySession).Call
@@ -66,7 +64,6 @@ func TestPathOfACall(t *testing.T) {
 			gateway.(*tapped).Call
 			gateway.(*recorder).Call
 			gateway.(*filter).Call
-			gateway.(*bound).Call
 			upstream.requests.Call
 			era.requests.Call
 			down.(*Server).Call
@@ -79,7 +76,6 @@ func TestPathOfACall(t *testing.T) {
 			gateway.(*tapped).Call
 			gateway.(*recorder).Call
 			gateway.(*filter).Call
-			gateway.(*bound).Call
 			upstream.requests.Call
 			era.requests.Call
 			upstream.(*conn).Call
@@ -91,7 +87,6 @@ func TestPathOfACall(t *testing.T) {
 			gateway.(*tapped).Call
 			gateway.(*recorder).Call
 			gateway.(*filter).Call
-			gateway.(*bound).Call
 			upstream.(*conversation).Call
 			era.(*frontConn).Call
 			era.(*legacySession).Call
@@ -104,7 +99,6 @@ func TestPathOfACall(t *testing.T) {
 			gateway.(*tapped).Call
 			gateway.(*recorder).Call
 			gateway.(*filter).Call
-			gateway.(*bound).Call
 			upstream.requests.Call
 			era.requests.Call
 			upstream.(*conn).Call
@@ -120,7 +114,6 @@ func TestPathOfACall(t *testing.T) {
 			gateway.(*tapped).Call
 			gateway.(*recorder).Call
 			gateway.(*filter).Call
-			gateway.(*bound).Call
 			upstream.requests.Call
 			era.requests.Call
 			down.(*Server).Call
@@ -137,7 +130,6 @@ func TestPathOfACall(t *testing.T) {
 			gateway.(*tapped).Call
 			gateway.(*recorder).Call
 			gateway.(*filter).Call
-			gateway.(*bound).Call
 			upstream.requests.Call
 			era.requests.Call
 			upstream.(*conn).Call
@@ -151,7 +143,6 @@ func TestPathOfACall(t *testing.T) {
 			gateway.(*tapped).Call
 			gateway.(*recorder).Call
 			gateway.(*filter).Call
-			gateway.(*bound).Call
 			upstream.requests.Call
 			era.requests.Call
 			down.(*Server).Call
@@ -166,7 +157,6 @@ func TestPathOfACall(t *testing.T) {
 			gateway.(*tapped).Call
 			gateway.(*recorder).Call
 			gateway.(*filter).Call
-			gateway.(*bound).Call
 			upstream.requests.Call
 			era.requests.Call
 			upstream.(*conn).Call
