@@ -174,7 +174,6 @@ func (s *supervisor) opened(c *conn, inner dragoman.Conn) (dragoman.Conn, error)
 		s.ended(c)
 	})
 	s.mu.Unlock()
-	s.up.manager.events.emit(func() Event { return Event{Server: s.up.name, Kind: EventSessionOpened} })
 	s.changed.fire()
 	return c, nil
 }
@@ -222,9 +221,8 @@ func (s *supervisor) ended(c *conn) {
 		s.up.memory.Doubt()
 	}
 	if text != "" {
-		s.up.event(EventFailed, c.passed, text)
+		s.up.event(eventFailed, c.passed, text)
 	}
-	s.up.manager.events.emit(func() Event { return Event{Server: s.up.name, Kind: EventSessionClosed} })
 	s.changed.fire()
 }
 
@@ -361,7 +359,7 @@ func (c *conn) answered(began time.Time) {
 	back := s.recover(began)
 	s.mu.Unlock()
 	if back {
-		s.up.event(EventReady, nil, "server is back")
+		s.up.event(eventReady, nil, "server is back")
 	}
 	s.changed.fire()
 }

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/target"
@@ -17,105 +16,39 @@ import (
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
 )
 
-// An Event is something that has happened to a server. It has no secrets in it.
-type Event struct {
-	Time   time.Time
-	Server string
-	Kind   EventKind
-	Text   string // for people; may be empty
+// An eventKind says what has happened to a server.
+type eventKind int
 
-	// Of calls: what was asked for, and how long that took and what came of it when it
-	// has ended.
-	Method, Name string
-	Took         time.Duration
-	Failed       bool
-}
-
-// An EventKind says what has happened.
-type EventKind string
-
-// The kinds of events.
 const (
-	EventStarting      EventKind = "starting"
-	EventReady         EventKind = "ready"
-	EventDegraded      EventKind = "degraded"
-	EventFailed        EventKind = "failed" // it is backing off, and tried again
-	EventIdle          EventKind = "idle"
-	EventRestarted     EventKind = "restarted" // because that was asked for
-	EventStopped       EventKind = "stopped"
-	EventListChanged   EventKind = "list changed"
-	EventSessionOpened EventKind = "session opened" // with the server
-	EventSessionClosed EventKind = "session closed"
-	EventCallBegun     EventKind = "call begun"
-	EventCallEnded     EventKind = "call ended"
+	eventReady eventKind = iota
+	eventDegraded
+	eventFailed // it is backing off, and tried again
+	eventIdle
+	eventRestarted // because that was asked for
+	eventStopped
 )
 
-// events tells those who follow what happens.
-type events struct {
-	count atomic.Int32 // of followers, so that an event that nobody follows costs nothing
-
-	mu        sync.Mutex
-	followers map[*int]func(Event) // guarded by mu
-}
-
-// Follow has f called with everything that happens to the servers from now on, until
-// stop is called. f must not block.
-func (m *Manager) Follow(f func(Event)) (stop func()) {
-	e := &m.events
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.followers == nil {
-		e.followers = make(map[*int]func(Event))
-	}
-	key := new(int)
-	e.followers[key] = f
-	e.count.Add(1)
-	return func() {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		if _, ok := e.followers[key]; ok {
-			delete(e.followers, key)
-			e.count.Add(-1)
-		}
-	}
-}
-
-// emit tells the followers, if there are any.
-func (e *events) emit(make func() Event) {
-	if e.count.Load() == 0 {
-		return
-	}
-	what := make()
-	what.Time = time.Now()
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for _, f := range e.followers {
-		f(what)
-	}
-}
-
 // event notes something that has happened to the upstream.
-func (u *Upstream) event(kind EventKind, p *passed, text string) {
+func (u *Upstream) event(kind eventKind, p *passed, text string) {
 	text = u.redact(p, text)
 	u.logs.add(FromUs, text)
 	u.log.Log(context.Background(), u.levelOf(kind), text)
-	u.manager.events.emit(func() Event { return Event{Server: u.name, Kind: kind, Text: text} })
 }
 
 // levelOf returns how important an event is. That the server fails is a warning, and again
 // after a while; each attempt in between is not, and neither is what went well.
-func (u *Upstream) levelOf(kind EventKind) slog.Level {
+func (u *Upstream) levelOf(kind eventKind) slog.Level {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	now := time.Now()
 	switch kind {
-	case EventReady, EventRestarted:
+	case eventReady, eventRestarted:
 		u.warned = time.Time{}
-	case EventStopped:
+	case eventStopped:
 		if u.broken != nil {
 			return slog.LevelError
 		}
-	case EventDegraded, EventFailed:
+	case eventDegraded, eventFailed:
 		if now.Sub(u.warned) < warnAgain {
 			return slog.LevelDebug
 		}

@@ -529,7 +529,6 @@ func (u *Upstream) announce(note string) {
 		listeners = append(listeners, f)
 	}
 	u.mu.Unlock()
-	u.manager.events.emit(func() Event { return Event{Server: u.name, Kind: EventListChanged, Method: note} })
 	for _, f := range listeners {
 		f(note)
 	}

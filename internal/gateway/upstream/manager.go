@@ -60,10 +60,9 @@ type Options struct {
 // A Manager keeps any number of servers running. Its methods may be called at any
 // time, by anybody.
 type Manager struct {
-	opts   Options
-	began  time.Time
-	events events
-	salt   []byte // of digests; it outlives the process if the store does
+	opts  Options
+	began time.Time
+	salt  []byte // of digests; it outlives the process if the store does
 
 	target func(*target.Spec) (*target.Target, error) // is target.New, except in tests
 

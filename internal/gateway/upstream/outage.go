@@ -20,7 +20,7 @@ func (s *supervisor) fail(began time.Time, err error) {
 	}
 	s.mu.Unlock()
 	if text != "" {
-		s.up.event(EventFailed, nil, text)
+		s.up.event(eventFailed, nil, text)
 	}
 	s.changed.fire()
 }

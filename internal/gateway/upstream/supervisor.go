@@ -155,7 +155,6 @@ func (s *supervisor) start() error {
 	before := s.totalFailures
 	s.mu.Unlock()
 	s.changed.fire()
-	s.up.manager.events.emit(func() Event { return Event{Server: s.up.name, Kind: EventStarting} })
 	found, err := s.server.Start(ctx)
 	if err == nil {
 		err = s.firstRequest(ctx, found)
@@ -191,7 +190,7 @@ func (s *supervisor) start() error {
 	}
 	s.changed.fire()
 	if err == nil {
-		s.up.event(EventReady, nil, "server is ready, "+found.String()+" era")
+		s.up.event(eventReady, nil, "server is ready, "+found.String()+" era")
 	}
 	return err
 }
@@ -367,7 +366,7 @@ func (s *supervisor) sleep() bool {
 	if !ok {
 		return false
 	}
-	s.up.event(EventIdle, nil, "server was idle and is stopped")
+	s.up.event(eventIdle, nil, "server was idle and is stopped")
 	s.closeConns(nil, nil)
 	s.changed.fire()
 	return true
@@ -410,7 +409,7 @@ func (s *supervisor) look(ctx context.Context) {
 	if err == nil {
 		return
 	}
-	s.up.event(EventDegraded, nil, fmt.Sprintf("server fails health checks (%d of %d)", failed, threshold))
+	s.up.event(eventDegraded, nil, fmt.Sprintf("server fails health checks (%d of %d)", failed, threshold))
 	s.changed.fire()
 	if failed < threshold {
 		return

@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -196,34 +195,6 @@ func TestChangesOfAModernServerBehindHTTPAreHeardAndHeardAgain(t *testing.T) {
 		})
 		web.CloseClientConnections() // and with them the subscription
 	}
-}
-
-func TestEventsTellWhatHappens(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var mu sync.Mutex
-		var seen []EventKind
-		m := manage(t, nil, map[string]*fake{"s": modernServer()})
-		stop := m.Follow(func(e Event) {
-			mu.Lock()
-			defer mu.Unlock()
-			if e.Server != "s" || e.Time.IsZero() {
-				t.Errorf("event %+v", e)
-			}
-			seen = append(seen, e.Kind)
-		})
-		m.Apply([]*config.Server{{Name: "s", Command: "memory"}})
-		synctest.Wait()
-		echo(t, m.Upstream("s").Requests())
-		_ = m.Shutdown(t.Context())
-		stop()
-		mu.Lock()
-		defer mu.Unlock()
-		for _, kind := range []EventKind{EventStarting, EventSessionOpened, EventReady, EventListChanged, EventCallBegun, EventCallEnded, EventSessionClosed, EventStopped} {
-			if !slices.Contains(seen, kind) {
-				t.Errorf("there was no %q among %q", kind, seen)
-			}
-		}
-	})
 }
 
 func TestEveryStateCanBeLeft(t *testing.T) {

@@ -76,7 +76,7 @@ func (m *Manager) newUpstream(c *config.Server, digest string) *Upstream {
 	}
 	u.signsIn = m.opts.SignIn != nil && SignsIn(c)
 	if u.broken = u.prepare(); u.broken != nil {
-		u.event(EventStopped, nil, "server configuration cannot be used: "+u.redactError(u.broken))
+		u.event(eventStopped, nil, "server configuration cannot be used: "+u.redactError(u.broken))
 		return u
 	}
 	supervised := !u.set.passes && !m.opts.Unsupervised
@@ -314,18 +314,6 @@ func (u *Upstream) pass(ctx context.Context, req *dragoman.Message, from dragoma
 	if !protocol.IsUpkeep(req.Method()) {
 		u.calls.Add(1)
 	}
-	if e := &u.manager.events; e.count.Load() > 0 {
-		began := time.Now()
-		e.emit(func() Event {
-			return Event{Server: u.name, Kind: EventCallBegun, Method: req.Method(), Name: req.Name()}
-		})
-		defer func() {
-			bad := err != nil || resp != nil && resp.IsError()
-			e.emit(func() Event {
-				return Event{Server: u.name, Kind: EventCallEnded, Method: req.Method(), Name: req.Name(), Took: time.Since(began), Failed: bad}
-			})
-		}()
-	}
 	resp, err = u.call(ctx, req, from, server)
 	for range maxSignIns {
 		if !needsSignIn(resp, err) || !u.awaitSignIn(ctx) {
@@ -398,7 +386,7 @@ func (u *Upstream) Restart(ctx context.Context) error {
 	if e := u.shut(); e != nil {
 		return e
 	}
-	u.event(EventRestarted, nil, "server is restarted on request")
+	u.event(eventRestarted, nil, "server is restarted on request")
 	return u.supervisor.restart(ctx)
 }
 
@@ -422,7 +410,7 @@ func (u *Upstream) close() {
 	if u.credential != nil {
 		u.credential.Close()
 	}
-	u.event(EventStopped, nil, "server is stopped")
+	u.event(eventStopped, nil, "server is stopped")
 }
 
 // State returns the upstream's state.
