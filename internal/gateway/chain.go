@@ -15,21 +15,20 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/access/rules"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/aggregate"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/config"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/event"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/upstream"
-	"github.com/dragoman-mcp/dragoman/internal/observe/tap"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
 // A chain is a server with what stands in front of it, wherever clients come in: at its
-// own doors, in a group, and among all. It has two doors, Accept and Requests.
+// own endpoint, in a group, and among all. Where it is observed is told by whoever leads to it.
 type chain struct {
 	up        *upstream.Upstream
 	log       *slog.Logger
 	views     *views
-	calls     *callLog
 	tags      *tags
-	taps      *tap.Hub // who looks on
-	requests  dragoman.Peer
+	requests  dragoman.Peer // as a server with an endpoint of its own
+	member    dragoman.Peer // as a member of an aggregate
 	listeners listeners
 	known     *config.Server // whose offers the listeners know of; of who applies configurations
 }
@@ -39,29 +38,25 @@ var (
 	_ aggregate.Member  = (*chain)(nil)
 )
 
-func newChain(up *upstream.Upstream, set *atomic.Pointer[rules.Set], tags *tags, calls *callLog, taps *tap.Hub) *chain {
-	c := &chain{up: up, log: calls.log, calls: calls, tags: tags, taps: taps, known: up.Config(), views: &views{server: up.Name(), config: up.Config, rules: set}}
-	c.requests = c.wrap(up.Requests(), nil, nil, "")
+func newChain(up *upstream.Upstream, set *atomic.Pointer[rules.Set], tags *tags, log *slog.Logger, by event.Observers) *chain {
+	c := &chain{up: up, log: log, tags: tags, known: up.Config(), views: &views{server: up.Name(), config: up.Config, rules: set}}
+	c.requests = c.authorize(up.Requests(), nil, nil)
+	c.member = event.Observe(c.requests, &event.Link{Role: event.Member, Server: up.Name()}, by)
 	return c
 }
 
-// wrap puts the steps before a server, or a conversation with it: the last one here
-// is the first that a request comes to. client is that of a conversation, caller who has
-// begun it, and session what it is called for who taps.
-func (c *chain) wrap(p dragoman.Peer, client dragoman.Conn, caller *dragoman.Caller, session string) dragoman.Peer {
-	p = &filter{Peer: p, views: c.views, tags: c.tags, listeners: &c.listeners, client: client, caller: caller}
-	p = &recorder{Peer: p, calls: c.calls, caller: caller}
-	return &tapped{Peer: p, taps: c.taps, server: c.up.Name(), session: session}
+// authorize puts the rules and the filter before a server, or a session with it. client is that
+// of a session, and caller who has begun it.
+func (c *chain) authorize(p dragoman.Peer, client dragoman.Conn, caller *dragoman.Caller) dragoman.Peer {
+	return &filter{Peer: p, views: c.views, tags: c.tags, listeners: &c.listeners, client: client, caller: caller}
 }
 
 func (c *chain) backend() *Backend { return &Backend{Acceptor: c, Sessions: c, Requests: c.requests} }
 
-// Accept begins a conversation with a client of either era.
+// Accept begins a session with a client of either era.
 func (c *chain) Accept(ctx context.Context, client dragoman.Conn) (dragoman.Peer, error) {
 	caller := dragoman.CallerOf(ctx)
-	session := c.taps.NewSession()
-	seen := conversation{client, tappedClient{client, c.taps, c.up.Name(), session}}
-	var told dragoman.Conn = filteredClient{seen, c.views.hides(ctx, caller)}
+	var told dragoman.Conn = filteredClient{client, c.views.hides(ctx, caller)}
 	if o, ok := c.tags.owner(caller); ok {
 		told = conversation{told, boundPeer{told, o}}
 	}
@@ -69,7 +64,7 @@ func (c *chain) Accept(ctx context.Context, client dragoman.Conn) (dragoman.Peer
 	if err != nil {
 		return nil, err
 	}
-	return c.wrap(peer, client, caller, session), nil
+	return c.authorize(peer, client, caller), nil
 }
 
 // A conversation is one in which the client is asked and told by way of a peer.
@@ -91,8 +86,8 @@ func (c conversation) Notify(ctx context.Context, note *dragoman.Message) error 
 	return c.by.Notify(ctx, note)
 }
 
-// Requests is the door for requests of the modern era.
-func (c *chain) Requests() dragoman.Peer { return c.requests }
+// Requests implements aggregate.Member: it takes requests of the modern era.
+func (c *chain) Requests() dragoman.Peer { return c.member }
 
 // Name implements aggregate.Member.
 func (c *chain) Name() string { return c.up.Name() }
@@ -154,8 +149,8 @@ func (m missing) Requests() dragoman.Peer {
 	return dragoman.Funcs{OnCall: func(ctx context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
 		if v := m.of(ctx, nil); !v.grant.Any() {
 			resp, err := v.nothing(req)
-			if d, ok := errors.AsType[*denial](err); ok {
-				return req.Fail(d.answer), nil
+			if d, ok := errors.AsType[*event.Refusal](err); ok {
+				return req.Fail(d.Answer), nil
 			}
 			return resp, err
 		}
@@ -298,11 +293,7 @@ type union struct {
 
 func newUnion(g *Gateway, plain bool) *union {
 	all := aggregate.New(&aggregate.Options{Name: g.opts.Name, Version: g.opts.Version, Plain: plain, Logger: g.log})
-	var served dragoman.Peer = all
-	if g.audit != nil {
-		served = &unionRecorder{all, g.audit}
-	}
-	return &union{all: all, plain: plain, front: era.NewFront(served, &era.FrontOptions{
+	return &union{all: all, plain: plain, front: era.NewFront(all, &era.FrontOptions{
 		Name: g.opts.Name, Version: g.opts.Version, Logger: g.log,
 		Ended: func(ctx context.Context) {
 			for _, up := range g.manager.Upstreams() {

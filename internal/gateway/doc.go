@@ -15,8 +15,8 @@
 //	bound.go    values of a server that are bound to a principal
 //	access.go   authentication
 //	front.go    sign-in of users
-//	limits.go   limits of callers, sessions and servers
-//	record.go   what is logged and audited of a request
+//	limits.go   limits of callers and sessions
+//	record.go   the audit log: opened, reloaded, told of sessions and refusals
 //	state.go    what outlives the process, and whether it was written
 //	status.go   the status, for the public, the owner, and a browser
 //	control.go  what the owner can do while it runs
@@ -25,14 +25,14 @@
 // A request passes these steps; there is one chain per server, for its own endpoint and for
 // each aggregate that it is a member of:
 //
-//	Host, Origin ─▶ CORS ─▶ authenticate ─▶ route ─┬─ /servers/NAME ─▶ endpoint ─▶ limits ──────────────────────────▶ chain
-//	                                               └─ aggregate ─────▶ endpoint ─▶ limits ─▶ era front ─▶ aggregate ─▶ chains
+//	Host, Origin ─▶ CORS ─▶ authenticate ─▶ route ─┬─ /servers/NAME ─▶ observe ─▶ limits ──────────────────────────▶ chain
+//	                                               └─ aggregate ─────▶ observe ─▶ limits ─▶ era front ─▶ aggregate ─▶ chains
 //
-//	chain: tap ─▶ record ─▶ filter ─▶ limit ─▶ bind ─▶ upstream
+//	chain: filter ─▶ upstream
 //
-// The order matters. The recorder sees everything, and makes the response of a denial by a
-// later step. The filter is before the limits, so that calls that are refused do not use up a
-// rate; behind it names are the server's own. A request for something that is not offered gets
+// The order matters. Package event observes everything, and makes the response of a refusal
+// by a later step. The filter is before the limits of the server, which are the upstream's, so
+// that calls that are refused do not use up a rate; behind it names are the server's own. A request for something that is not offered gets
 // the error for something that does not exist, and is not sent. Values that a server wants
 // back (states, cursors, task ids) carry a MAC of the principal; nothing is stored for that,
 // and an invalid one is refused. In the legacy era tasks are the session's own and stay as

@@ -10,6 +10,7 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/access/rules"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/config"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/event"
 	"github.com/dragoman-mcp/dragoman/internal/util/humanize"
 	"github.com/dragoman-mcp/dragoman/internal/util/redact"
 	"github.com/dragoman-mcp/dragoman/internal/wire/toollist"
@@ -336,8 +337,12 @@ const (
 	wrongSpelling = "a method in another spelling"
 )
 
-func hidden(e *dragoman.Error) *denial { return &denial{notOffered, e} }
-func denied(e *dragoman.Error) *denial { return &denial{notAllowed, e} }
+func hidden(e *dragoman.Error) *event.Refusal { return refusedBy(notOffered, e) }
+func denied(e *dragoman.Error) *event.Refusal { return refusedBy(notAllowed, e) }
+
+func refusedBy(rule string, e *dragoman.Error) *event.Refusal {
+	return &event.Refusal{Rule: rule, Admitted: true, Answer: e}
+}
 
 func noMethod(method string) *dragoman.Error {
 	return &dragoman.Error{Code: protocol.CodeMethodNotFound, Message: "Method not found: " + redact.Clip(method)}
@@ -346,9 +351,9 @@ func noMethod(method string) *dragoman.Error {
 // refusal returns the error for a request about something that is not offered: that for
 // something that does not exist, in the request's era. It is nil if there is none. server
 // is asked for its tools if a rule depends on them.
-func (v *view) refusal(ctx context.Context, server dragoman.Peer, req *dragoman.Message) *denial {
+func (v *view) refusal(ctx context.Context, server dragoman.Peer, req *dragoman.Message) *event.Refusal {
 	if e := wrongParams(req); e != nil {
-		return &denial{wrongType, e}
+		return refusedBy(wrongType, e)
 	}
 	method := req.Method()
 	switch method {
@@ -381,7 +386,7 @@ func (v *view) refusal(ctx context.Context, server dragoman.Peer, req *dragoman.
 		return judged(v.allowsTask(ctx, server, req, id), func() *dragoman.Error { return notGiven(taskName, id) })
 	}
 	if e := misspelt(method); e != nil {
-		return &denial{wrongSpelling, e}
+		return refusedBy(wrongSpelling, e)
 	}
 	return judged(v.grant.Decide(method, "", nil), func() *dragoman.Error { return noMethod(method) })
 }
@@ -410,16 +415,16 @@ func (v *view) withoutLevel(req *dragoman.Message) (*dragoman.Message, error) {
 
 // judged returns the denial of a verdict, whose answer is otherwise if there is nothing to
 // be done about it.
-func judged(v rules.Verdict, otherwise func() *dragoman.Error) *denial {
+func judged(v rules.Verdict, otherwise func() *dragoman.Error) *event.Refusal {
 	if v.Allowed {
 		return nil
 	}
 	d := denied(otherwise())
 	if v.Rule != nil {
-		d.rule = v.Rule.String()
+		d.Rule = v.Rule.String()
 	}
 	if len(v.Scopes) > 0 {
-		d.answer = protocol.ScopeNeeded(v.Scopes)
+		d.Answer = protocol.ScopeNeeded(v.Scopes)
 	}
 	return d
 }
@@ -520,7 +525,7 @@ func (v *view) withNear(own string, req, resp *dragoman.Message) *dragoman.Messa
 
 // refusedRef is refusal for what is to be completed. Servers differ in which of two
 // members with one name they take, and in whether case matters, so all must be offered.
-func (v *view) refusedRef(ref []byte) *denial {
+func (v *view) refusedRef(ref []byte) *event.Refusal {
 	for key, value := range dragoman.Members(ref) {
 		text, _ := dragoman.Text(value)
 		switch {

@@ -17,6 +17,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/access/rules"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/aggregate"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/config"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/event"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/upstream"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
@@ -39,7 +40,7 @@ func (s *fake) Prefix() *string              { return s.conf.Tools.Prefix }
 func (s *fake) OnChange(func(string)) func() { return func() {} }
 func (s *fake) Requests() dragoman.Peer {
 	v := &views{server: s.name, config: func() *config.Server { return &s.conf }, rules: new(atomic.Pointer[rules.Set])}
-	return &recorder{Peer: &filter{Peer: s, views: v, listeners: new(listeners)}, calls: &callLog{log: slog.New(slog.DiscardHandler)}}
+	return event.Observe(&filter{Peer: s, views: v, listeners: new(listeners)}, new(event.Link), nil)
 }
 
 func (s *fake) Notify(context.Context, *dragoman.Message) error { return nil }
@@ -218,7 +219,7 @@ func TestOnlyTheListsAreAnnouncedThatAConfigurationChanges(t *testing.T) {
 	defer m.Shutdown(t.Context())
 	conf := config.Server{Name: "a", Command: "x", Disabled: true}
 	m.Apply([]*config.Server{&conf})
-	c := newChain(m.Upstream("a"), new(atomic.Pointer[rules.Set]), nil, &callLog{log: slog.New(slog.DiscardHandler)}, nil)
+	c := newChain(m.Upstream("a"), new(atomic.Pointer[rules.Set]), nil, slog.New(slog.DiscardHandler), nil)
 	var told []string
 	stop := c.OnChange(func(note string) { told = append(told, note) })
 	for _, step := range []struct {

@@ -9,19 +9,23 @@ import (
 	"net/http"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/eventlog"
 	"github.com/dragoman-mcp/dragoman/internal/access/auth"
 	"github.com/dragoman-mcp/dragoman/internal/access/authserver"
 	"github.com/dragoman-mcp/dragoman/internal/access/rules"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/config"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/event"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/store"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/upstream"
 	"github.com/dragoman-mcp/dragoman/internal/observe/audit"
+	"github.com/dragoman-mcp/dragoman/internal/observe/logs"
 	"github.com/dragoman-mcp/dragoman/internal/observe/tap"
 	"github.com/dragoman-mcp/dragoman/internal/util/syncs"
 	"github.com/dragoman-mcp/dragoman/internal/wire/httpframe"
@@ -114,7 +118,10 @@ type Gateway struct {
 	entrance      *entrance
 	first         *config.File // of which listen, state, log.format, limits and audit.file are in force
 
-	taps tap.Hub // who looks at what passes
+	taps      tap.Hub     // who looks at what passes
+	calls     *logs.Calls // the log of calls
+	observers event.Observers
+	sessions  atomic.Int64 // so far, at all endpoints
 
 	audit    *audit.Log  // nil if there is none
 	watching syncs.Group // of sessions, for the audit log
@@ -123,7 +130,6 @@ type Gateway struct {
 
 	now      atomic.Pointer[routes]
 	draining atomic.Bool
-	slow     atomic.Int64 // from which duration on a call is slow; none is if it is 0
 	refusals refusals
 	mistakes *httpserver.Mistakes // of clients over HTTP
 
@@ -156,6 +162,11 @@ func New(opts *Options, file *config.File) (*Gateway, error) {
 	if err != nil {
 		return nil, errors.Join(err, g.closeState(), g.closeAudit(err))
 	}
+	g.calls = &logs.Calls{Log: g.log, Base: opts.CallLevel}
+	g.observers = event.Observers{&logs.Messages{Log: g.log}, &g.taps, g.calls}
+	if g.audit != nil {
+		g.observers = append(g.observers, &audit.Calls{Log: g.audit})
+	}
 	g.policy = auth.New(g.access.Options, file.Limits.FailedProofs, g.log)
 	g.entrance = newEntrance(&file.Limits, g.log)
 	g.entrance.noID.audit = g.audit
@@ -168,16 +179,14 @@ func New(opts *Options, file *config.File) (*Gateway, error) {
 	g.manager = upstream.New(&upstream.Options{
 		Name: opts.Name, Version: opts.Version, Store: lists, MaxMessage: int(file.Limits.Message),
 		Unsupervised: opts.Single, SignIn: signIn, Stderr: opts.Stderr,
-		Notice: opts.Notice, CommandLine: opts.Single, Logger: g.log,
+		Notice: opts.Notice, CommandLine: opts.Single, Observers: g.observers, Logger: g.log,
 	})
 	switch {
 	case opts.Root != nil:
-		calls := g.callLog(opts.RootName)
-		calls.audit = nil // which is of servers that are configured
-		g.all = g.newEntry("", "", recorded(opts.Root, calls), nil)
+		g.all = g.newEntry(event.Builtin, opts.RootName, "", opts.Root, nil)
 	case !opts.Single:
 		u := newUnion(g, false)
-		g.all = g.newEntry("", "", u.backend(), nil)
+		g.all = g.newEntry(event.AggregateEndpoint, "", "", u.backend(), nil)
 		g.all.union = u
 	}
 	g.now.Store(&routes{all: g.all, rules: &g.rules})
@@ -207,7 +216,7 @@ func (g *Gateway) Apply(file *config.File) upstream.Changes {
 		servers = append(servers, file.Servers[name])
 	}
 	ruled := g.setRules(file)
-	g.slow.Store(int64(cmp.Or(file.Log.Slow, defaultSlow)))
+	g.calls.Slow.Store(int64(cmp.Or(file.Log.Slow, logs.DefaultSlow)))
 	changes := g.manager.Apply(servers)
 	before := g.now.Load()
 	after := &routes{all: g.all, servers: make(map[string]*entry), groups: make(map[string]*entry), rules: &g.rules, grouped: make(map[*entry][]string)}
@@ -261,20 +270,43 @@ func (g *Gateway) setRules(file *config.File) bool {
 
 // newServerEntry makes the doors of a server, in place of others.
 func (g *Gateway) newServerEntry(up *upstream.Upstream, before *entry) *entry {
-	c := newChain(up, &g.rules, newTags(g.boundKey, up.Name(), g.policy.Anyone), g.callLog(up.Name()), &g.taps)
-	e := g.newEntry(up.Name(), serversPath+up.Name(), c.backend(), before)
+	c := newChain(up, &g.rules, newTags(g.boundKey, up.Name(), g.policy.Anyone), g.log, g.observers)
+	e := g.newEntry(event.ServerEndpoint, up.Name(), serversPath+up.Name(), c.backend(), before)
 	e.chain = c
 	return e
 }
 
-func (g *Gateway) callLog(server string) *callLog {
-	return &callLog{server: server, log: g.log, base: g.opts.CallLevel, audit: g.audit, slow: &g.slow}
+// newEntry returns the entry of what stands behind a path, in the place of another.
+func (g *Gateway) newEntry(role event.Role, name, path string, s *Backend, before *entry) *entry {
+	s = g.endpoint(role, name, s)
+	return &entry{Doors: g.doors(name, s, before), backend: s, path: path}
 }
 
-// newEntry returns the entry of what stands behind a path, in the place of another.
-func (g *Gateway) newEntry(name, path string, s *Backend, before *entry) *entry {
-	s = traced(g.audited(name, g.entrance.guard(s)), g.log)
-	return &entry{Doors: g.doors(name, s, before), backend: s, path: path}
+// endpoint puts the steps in front of a backend that every endpoint has: its requests are
+// observed and admitted.
+func (g *Gateway) endpoint(role event.Role, name string, s *Backend) *Backend {
+	in := *g.entrance.guard(s)
+	accept := func(a dragoman.Acceptor) dragoman.Acceptor {
+		if a == nil {
+			return nil
+		}
+		return dragoman.AcceptFunc(func(ctx context.Context, client dragoman.Conn) (dragoman.Peer, error) {
+			link := &event.Link{Role: role, Server: name, Session: strconv.FormatInt(g.sessions.Add(1), 10), Caller: dragoman.CallerOf(ctx)}
+			peer, err := a.Accept(ctx, event.ObserveClient(client, link, g.observers))
+			if err != nil {
+				return nil, err
+			}
+			if g.audit != nil && role != event.Builtin {
+				g.watchSession(ctx, name, client)
+			}
+			return event.Observe(peer, link, g.observers), nil
+		})
+	}
+	in.Acceptor, in.Sessions = accept(in.Acceptor), accept(in.Sessions)
+	if in.Requests != nil {
+		in.Requests = event.Observe(in.Requests, &event.Link{Role: role, Server: name}, g.observers)
+	}
+	return &in
 }
 
 // regroup makes the groups of a configuration, and returns those that are gone.
@@ -289,7 +321,7 @@ func (g *Gateway) regroup(file *config.File, after *routes) (gone []*entry) {
 		plain := group.Naming == "plain"
 		if e == nil || e.mcp != mcp || e.union.plain != plain {
 			u := newUnion(g, plain)
-			e = g.newEntry("group "+name, strings.TrimSuffix(mcp, MCPPath), u.backend(), e)
+			e = g.newEntry(event.AggregateEndpoint, "group "+name, strings.TrimSuffix(mcp, MCPPath), u.backend(), e)
 			e.mcp, e.union = mcp, u
 		}
 		e.union.all.Set(after.members(group.Servers))

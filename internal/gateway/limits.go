@@ -15,6 +15,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/config"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/event"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/upstream"
 	"github.com/dragoman-mcp/dragoman/internal/util/limit"
 	"github.com/dragoman-mcp/dragoman/internal/wire/httpserver"
@@ -172,7 +173,7 @@ func (e *entrance) leaveCalls(key string) {
 // refused is the answer to a request that is refused.
 func (e *entrance) refused(req *dragoman.Message, refusal *dragoman.Error) (*dragoman.Message, error) {
 	e.log.Debug("request refused", "method", req.Method(), "name", req.Name(), "reason", refusal.Message)
-	return req.Fail(refusal), nil
+	return nil, &event.Refusal{Answer: refusal}
 }
 
 // openSession counts a session until close, or returns why it is refused.

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync/atomic"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/config"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/event"
 	"github.com/dragoman-mcp/dragoman/internal/util/limit"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
@@ -44,6 +46,9 @@ func refusalOf(ctx context.Context, t *testing.T, p dragoman.Peer, method, name 
 		t.Fatal(err)
 	}
 	resp, err := p.Call(ctx, req, nil)
+	if r, ok := errors.AsType[*event.Refusal](err); ok {
+		return r.Answer
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

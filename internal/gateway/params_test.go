@@ -3,7 +3,6 @@ package gateway
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -12,6 +11,7 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/access/rules"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/config"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/event"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -65,7 +65,7 @@ func ruledBy(t *testing.T, w *witness, conf *config.Server, list ...string) (p d
 		v.rules.Store(parsed)
 	}
 	set(list...)
-	return &recorder{Peer: &filter{Peer: w, views: v, listeners: new(listeners)}, calls: &callLog{log: slog.New(slog.DiscardHandler)}}, set
+	return event.Observe(&filter{Peer: w, views: v, listeners: new(listeners)}, new(event.Link), nil), set
 }
 
 func TestParamsThatDecideHaveTheTypeOfTheSchema(t *testing.T) {

@@ -57,7 +57,6 @@ var exceptions = []string{
 	"internal/gateway internal/observe/audit",
 	"internal/gateway internal/observe/logs",
 	"internal/gateway internal/observe/tap",
-	"internal/gateway/upstream internal/observe/logs",
 }
 
 // public are the packages that other modules may use. What they export names no type

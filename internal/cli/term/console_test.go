@@ -11,7 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/gateway"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/config"
 	"github.com/dragoman-mcp/dragoman/internal/observe/logs"
 	"github.com/spf13/cobra"
@@ -75,7 +74,7 @@ func TestLinesOfATerminalAreShortAndAligned(t *testing.T) {
 	h.level.(*LogLevel).Set(slog.LevelDebug)
 	log := slog.New(h)
 	call := func(level slog.Level, server, name, outcome string, took time.Duration) {
-		log.Log(t.Context(), level, gateway.CallRecord, "client", "claude", "server", server, "method", "tools/call", "name", name,
+		log.Log(t.Context(), level, logs.CallRecord, "client", "claude", "server", server, "method", "tools/call", "name", name,
 			"took", took, "outcome", outcome, "in", 100, "out", 1234, "request", "x-1")
 	}
 	log.With("server", "files").Warn("server is down\x1b[2J", "error", "no such\nfile", "at", time.Duration(1234567890))

@@ -11,7 +11,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/dragoman-mcp/dragoman/internal/gateway"
 	"github.com/dragoman-mcp/dragoman/internal/observe/logs"
 	"github.com/dragoman-mcp/dragoman/internal/util/humanize"
 	"github.com/dragoman-mcp/dragoman/internal/util/redact"
@@ -86,7 +85,7 @@ func (h *lineHandler) Handle(_ context.Context, r slog.Record) error {
 		l.add("", " ")
 	}
 	switch r.Message {
-	case gateway.CallRecord:
+	case logs.CallRecord:
 		l.call(r.Level, attrs)
 		l.fit(h.width())
 	case logs.ToServer, logs.FromServer, logs.ToClient, logs.FromClient:

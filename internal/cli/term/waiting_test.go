@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/gateway"
 	"github.com/dragoman-mcp/dragoman/internal/observe/logs"
 )
 
@@ -19,7 +18,7 @@ func TestReasonOfAFailedCallIsNeverCut(t *testing.T) {
 	for _, width := range []int{40, 80, 120, 500} {
 		var out bytes.Buffer
 		h := &lineHandler{out: &out, level: slog.LevelInfo, width: func() int { return width }}
-		slog.New(h).Warn(gateway.CallRecord, "client", "claude", "server", "files", "method", "tools/call", "name", "read_file",
+		slog.New(h).Warn(logs.CallRecord, "client", "claude", "server", "files", "method", "tools/call", "name", "read_file",
 			"took", 34*time.Millisecond, "outcome", reason, "in", 100, "out", 0)
 		got := out.String()
 		if flat := strings.Join(strings.Fields(got), " "); !strings.Contains(flat, "files tools/call read_file 34ms") || !strings.Contains(flat, reason+" claude") {

@@ -24,6 +24,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/cli/term"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/config"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/event"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/store"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/upstream"
 	"github.com/dragoman-mcp/dragoman/internal/observe/logs"
@@ -330,7 +331,12 @@ func (u *Target) Reach(server *config.Server, o upstream.ReachOptions) (*upstrea
 			also(line)
 		}
 	}
-	return upstream.Reach(server, &o)
+	r, err := upstream.Reach(server, &o)
+	if err != nil {
+		return nil, err
+	}
+	r.Dialer = event.Dialer(r.Dialer, &event.Link{Role: event.Connection}, event.Observers{&logs.Messages{Log: o.Logger}})
+	return r, nil
 }
 
 // A Session is a server that a command uses.

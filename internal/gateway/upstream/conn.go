@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/observe/logs"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/event"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
 )
@@ -53,7 +53,10 @@ func (s *supervisor) Dial(ctx context.Context, local dragoman.Peer) (dragoman.Co
 			return nil, err
 		}
 		s.up.logs.begin()
-		inner, err := logs.Dialer(t.Dialer, s.up.log).Dial(ctx, local)
+		if local != nil {
+			local = s.up.point.Client(local)
+		}
+		inner, err := t.Dialer.Dial(ctx, local)
 		if err == nil {
 			return s.opened(c, inner)
 		}
@@ -278,7 +281,7 @@ func (c *conn) Call(ctx context.Context, req *dragoman.Message, from dragoman.Pe
 	if !c.supervisor.stable.Load() || c.supervisor.up.signsIn {
 		began = time.Now()
 	}
-	resp, err := c.Conn.Call(ctx, req, from)
+	resp, err := c.supervisor.up.point.Relay(ctx, event.ToServer, c.Conn, req, from)
 	if err != nil {
 		err = c.supervisor.up.explain(ctx, err)
 		c.failed(ctx, began, err)
@@ -289,6 +292,12 @@ func (c *conn) Call(ctx context.Context, req *dragoman.Message, from dragoman.Pe
 		}
 	}
 	return resp, err
+}
+
+// Notify implements dragoman.Peer.
+func (c *conn) Notify(ctx context.Context, note *dragoman.Message) error {
+	c.supervisor.up.point.Note(ctx, event.ToServer, note)
+	return c.Conn.Notify(ctx, note)
 }
 
 // firstCall passes a request on with which a conversation may begin. It must be answered
@@ -309,7 +318,7 @@ func (c *conn) firstCall(ctx context.Context, req *dragoman.Message, from dragom
 	case protocol.MethodPing:
 		c.output.probe()
 	}
-	resp, err := c.Conn.Call(limit, req, from)
+	resp, err := s.up.point.Relay(limit, event.ToServer, c.Conn, req, from)
 	c.output.answered()
 	err = s.up.explain(ctx, err)
 	switch {

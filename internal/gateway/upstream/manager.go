@@ -16,6 +16,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/config"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/event"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/store"
 	"github.com/dragoman-mcp/dragoman/internal/target"
 	"github.com/dragoman-mcp/dragoman/internal/util/proc"
@@ -52,6 +53,9 @@ type Options struct {
 	// CommandLine says that a command line names the servers, so that what to do about
 	// them is said in flags and not in keys.
 	CommandLine bool
+
+	// Observers are told of the messages of connections to servers.
+	Observers event.Observers
 
 	// Logger receives what happens to the servers. If nil, nothing is logged.
 	Logger *slog.Logger

@@ -21,7 +21,6 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/config"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/credential"
-	"github.com/dragoman-mcp/dragoman/internal/observe/logs"
 	"github.com/dragoman-mcp/dragoman/internal/target"
 	"github.com/dragoman-mcp/dragoman/internal/util/redact"
 	"github.com/dragoman-mcp/dragoman/oauth"
@@ -332,6 +331,5 @@ func Reach(c *config.Server, o *ReachOptions) (*Reached, error) {
 		}
 		return nil, err
 	}
-	r.Dialer = logs.Dialer(r.Dialer, o.Logger)
 	return r, nil
 }

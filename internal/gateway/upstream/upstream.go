@@ -20,6 +20,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/era"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/config"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/credential"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/event"
 	"github.com/dragoman-mcp/dragoman/internal/util/limit"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
@@ -35,6 +36,7 @@ type Upstream struct {
 	limits   atomic.Pointer[serverLimits] // nil if there are none
 	set      settings
 	log      *slog.Logger
+	point    event.Point // where what it gets and says is observed
 	logs     *lastLines
 	lists    *lists
 	revision atomic.Pointer[string] // that a legacy server answered with, as JSON
@@ -68,6 +70,7 @@ func (m *Manager) newUpstream(c *config.Server, digest string) *Upstream {
 		manager: m, name: c.Name, digest: digest, set: newSettings(c), log: m.opts.Logger.With("server", c.Name),
 		logs: new(lastLines), lists: newLists(c.Command != ""), listeners: make(map[*int]func(string)), clients: make(map[*conversation]struct{}),
 	}
+	u.point = event.Point{Link: &event.Link{Role: event.Connection, Server: c.Name}, By: m.opts.Observers}
 	u.configure(c)
 	u.memory = remember(c, m.opts.Store, m.salt, u.log)
 	u.admission = admission{up: u, line: limit.Line{Max: u.set.calls, Queue: u.set.queue}}

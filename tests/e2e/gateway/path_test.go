@@ -34,21 +34,16 @@ func TestPathOfACall(t *testing.T) {
 		want           string
 	}{
 		{"server", legacy, legacy, `
-			logs.(*peer).Call
-			gateway.(*tapped).Call
-			gateway.(*recorder).Call
+			event.(*peer).Call
 			gateway.(*filter).Call
 			upstream.(*conversation).Call
 			era.(*frontConn).Call
 			era.(*legacySession).Call
 			upstream.(*conn).Call
-			logs.(*conn).Call
 			jsonrpc.(*Conn).Call
 		`},
 		{"server", legacy, modern, `
-			logs.(*peer).Call
-			gateway.(*tapped).Call
-			gateway.(*recorder).Call
+			event.(*peer).Call
 			gateway.(*filter).Call
 			upstream.(*conversation).Call
 			era.(*frontConn).Call
@@ -56,111 +51,86 @@ func TestPathOfACall(t *testing.T) {
 			up.(*session).Call
 			era.requests.Call
 			upstream.(*conn).Call
-			logs.(*conn).Call
 			jsonrpc.(*Conn).Call
 		`},
 		{"server", modern, legacy, `
-			logs.(*peer).Call
-			gateway.(*tapped).Call
-			gateway.(*recorder).Call
+			event.(*peer).Call
 			gateway.(*filter).Call
 			upstream.requests.Call
 			era.requests.Call
 			down.(*Server).Call
 			upstream.(*conn).Call
-			logs.(*conn).Call
 			jsonrpc.(*Conn).Call
 		`},
 		{"server", modern, modern, `
-			logs.(*peer).Call
-			gateway.(*tapped).Call
-			gateway.(*recorder).Call
+			event.(*peer).Call
 			gateway.(*filter).Call
 			upstream.requests.Call
 			era.requests.Call
 			upstream.(*conn).Call
-			logs.(*conn).Call
 			jsonrpc.(*Conn).Call
 		`},
 		{"run", legacy, legacy, `
-			logs.(*peer).Call
-			gateway.(*tapped).Call
-			gateway.(*recorder).Call
+			event.(*peer).Call
 			gateway.(*filter).Call
 			upstream.(*conversation).Call
 			era.(*frontConn).Call
 			era.(*legacySession).Call
 			upstream.(*conn).Call
-			logs.(*conn).Call
 			jsonrpc.(*Conn).Call
 		`},
 		{"run", modern, modern, `
-			logs.(*peer).Call
-			gateway.(*tapped).Call
-			gateway.(*recorder).Call
+			event.(*peer).Call
 			gateway.(*filter).Call
 			upstream.requests.Call
 			era.requests.Call
 			upstream.(*conn).Call
-			logs.(*conn).Call
 			jsonrpc.(*Conn).Call
 		`},
 		{"aggregate", legacy, legacy, `
-			logs.(*peer).Call
+			event.(*peer).Call
 			era.(*frontConn).Call
 			up.(*session).Call
 			era.closablePeer.Call
 			aggregate.(*Aggregate).Call
-			gateway.(*tapped).Call
-			gateway.(*recorder).Call
 			gateway.(*filter).Call
 			upstream.requests.Call
 			era.requests.Call
 			down.(*Server).Call
 			upstream.(*conn).Call
-			logs.(*conn).Call
 			jsonrpc.(*Conn).Call
 		`},
 		{"aggregate", legacy, modern, `
-			logs.(*peer).Call
+			event.(*peer).Call
 			era.(*frontConn).Call
 			up.(*session).Call
 			era.closablePeer.Call
 			aggregate.(*Aggregate).Call
-			gateway.(*tapped).Call
-			gateway.(*recorder).Call
 			gateway.(*filter).Call
 			upstream.requests.Call
 			era.requests.Call
 			upstream.(*conn).Call
-			logs.(*conn).Call
 			jsonrpc.(*Conn).Call
 		`},
 		{"aggregate", modern, legacy, `
-			logs.(*peer).Call
+			event.(*peer).Call
 			era.closablePeer.Call
 			aggregate.(*Aggregate).Call
-			gateway.(*tapped).Call
-			gateway.(*recorder).Call
 			gateway.(*filter).Call
 			upstream.requests.Call
 			era.requests.Call
 			down.(*Server).Call
 			upstream.(*conn).Call
-			logs.(*conn).Call
 			jsonrpc.(*Conn).Call
 		`},
 		{"aggregate", modern, modern, `
-			logs.(*peer).Call
+			event.(*peer).Call
 			era.closablePeer.Call
 			aggregate.(*Aggregate).Call
-			gateway.(*tapped).Call
-			gateway.(*recorder).Call
 			gateway.(*filter).Call
 			upstream.requests.Call
 			era.requests.Call
 			upstream.(*conn).Call
-			logs.(*conn).Call
 			jsonrpc.(*Conn).Call
 		`},
 	} {

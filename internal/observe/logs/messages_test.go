@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/event"
 	"github.com/dragoman-mcp/dragoman/internal/observe/logs"
 )
 
@@ -35,11 +36,11 @@ func TestEachMessageOfACallIsALineInItsOrder(t *testing.T) {
 		return a
 	}}))
 	answer := message(t, `{"jsonrpc":"2.0","id":7,"result":{"token":"hush"}}`)
-	p := logs.Client(cutter{dragoman.Funcs{OnCall: func(ctx context.Context, _ *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+	p := event.Observe(cutter{dragoman.Funcs{OnCall: func(ctx context.Context, _ *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 		_ = from.Notify(ctx, message(t, `{"jsonrpc":"2.0","method":"notifications/progress","params":{}}`))
 		_, _ = from.Call(ctx, message(t, `{"jsonrpc":"2.0","id":"q","method":"roots/list"}`), nil)
 		return answer, nil
-	}}}, log)
+	}}}, new(event.Link), event.Observers{&logs.Messages{Log: log}})
 	client := dragoman.Funcs{
 		OnCall: func(context.Context, *dragoman.Message, dragoman.Peer) (*dragoman.Message, error) {
 			return message(t, `{"jsonrpc":"2.0","id":"q","error":{"code":1,"message":"no"}}`), nil
@@ -95,18 +96,14 @@ func (c talker) Notify(ctx context.Context, note *dragoman.Message) error {
 func TestLevelThatIsChangedHoldsForConversationsThatAreOpen(t *testing.T) {
 	for name, open := range map[string]func(*slog.Logger, dragoman.Peer) (there, back dragoman.Peer, err error){
 		"with a client": func(log *slog.Logger, p dragoman.Peer) (there, back dragoman.Peer, err error) {
-			a := logs.Acceptor(dragoman.AcceptFunc(func(_ context.Context, client dragoman.Conn) (dragoman.Peer, error) {
-				back = client
-				return p, nil
-			}), log)
-			there, err = a.Accept(t.Context(), talker{peer: p})
-			return there, back, err
+			link, by := new(event.Link), event.Observers{&logs.Messages{Log: log}}
+			return event.Observe(p, link, by), event.ObserveClient(talker{peer: p}, link, by), nil
 		},
 		"with a server": func(log *slog.Logger, p dragoman.Peer) (there, back dragoman.Peer, err error) {
-			d := logs.Dialer(dragoman.DialFunc(func(_ context.Context, local dragoman.Peer) (dragoman.Conn, error) {
+			d := event.Dialer(dragoman.DialFunc(func(_ context.Context, local dragoman.Peer) (dragoman.Conn, error) {
 				back = local
 				return talker{peer: p}, nil
-			}), log)
+			}), &event.Link{Role: event.Connection}, event.Observers{&logs.Messages{Log: log}})
 			there, err = d.Dial(t.Context(), p)
 			return there, back, err
 		},

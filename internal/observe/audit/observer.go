@@ -1,0 +1,132 @@
+package audit
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/gateway/event"
+	"github.com/dragoman-mcp/dragoman/internal/util/redact"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpframe"
+	"github.com/dragoman-mcp/dragoman/protocol"
+)
+
+// Calls is the [event.Observer] that writes requests to a log: one record each. That of a
+// request to an aggregate is what the server has to say that it was passed on to.
+type Calls struct{ Log *Log }
+
+var _ event.Observer = (*Calls)(nil)
+
+// Begin implements event.Observer. It writes that a request is about to be passed on, if the log
+// wants that.
+func (c *Calls) Begin(ctx context.Context, x *event.Exchange) error {
+	switch {
+	case !recorded(x) || !c.Log.Refuses():
+		return nil
+	case isHousekeeping(x):
+		return c.Log.Ready()
+	}
+	e := c.event(ctx, x)
+	return c.Log.Begin(ctx, &e)
+}
+
+// End implements event.Observer. Housekeeping that went well is not written.
+func (c *Calls) End(ctx context.Context, x *event.Exchange) {
+	if !recorded(x) || x.Refusal != nil && !x.Refusal.Admitted {
+		return
+	}
+	passed := x
+	if x.Role == event.AggregateEndpoint {
+		if passed = x.Served(); passed == nil {
+			passed = x
+		}
+	}
+	e := c.event(ctx, passed)
+	outcome(&e, passed)
+	if e.Outcome == Answered || e.Outcome == Cancelled {
+		if isHousekeeping(x) {
+			return
+		}
+	}
+	c.Log.Record(e)
+}
+
+// Watches implements event.Observer.
+func (c *Calls) Watches(context.Context, *event.Link) bool { return false }
+
+// Message implements event.Observer.
+func (c *Calls) Message(context.Context, *event.Passing) {}
+
+// recorded reports whether a request has a record of its own.
+func recorded(x *event.Exchange) bool {
+	return x.Role == event.ServerEndpoint || x.Role == event.AggregateEndpoint
+}
+
+// isHousekeeping reports whether a request asks for nothing that a server offers. A listen does
+// if it names resources or tasks.
+func isHousekeeping(x *event.Exchange) bool {
+	if x.Request.Method() == protocol.MethodListen {
+		i := protocol.InterestOf(x.Request)
+		return len(i.URIs) == 0 && len(i.Tasks) == 0
+	}
+	return protocol.IsUpkeep(x.Request.Method())
+}
+
+// event returns the event of a request, without its outcome.
+func (c *Calls) event(ctx context.Context, x *event.Exchange) Event {
+	req := x.Request
+	e := Event{
+		Kind: Call, Time: time.Now(), Request: httpframe.RequestID(ctx), Who: WhoIs(x.Caller),
+		Method: req.Method(), Name: cmp.Or(req.Name(), req.URI()), In: req.Len(),
+	}
+	e.Duration = e.Time.Sub(x.Began)
+	if x.Role != event.AggregateEndpoint {
+		e.Server = x.Server
+	}
+	if x.Response != nil {
+		e.Out = x.Response.Len()
+	}
+	if e.Client == "" {
+		e.Client = cmp.Or(redact.Clip(protocol.ClientName(req)), x.ClientName())
+	}
+	if c.Log.WantsArguments() {
+		e.Arguments = Arguments(req.Get("arguments"))
+	}
+	return e
+}
+
+// outcome notes what has become of a call. No message of a server is written: it may repeat what
+// it was given.
+func outcome(e *Event, x *event.Exchange) {
+	resp := x.Response
+	switch {
+	case x.Refusal != nil:
+		e.Outcome, e.Rule, e.Code = Denied, x.Refusal.Rule, x.Refusal.Answer.Code
+		return
+	case x.Cancelled():
+		e.Outcome = Cancelled
+		return
+	case x.Err != nil:
+		resp = protocol.Failure(x.Request, x.Err)
+	case resp == nil:
+		e.Outcome = Unknown
+		return
+	case !resp.IsError():
+		e.Outcome = Answered
+		return
+	}
+	failure := resp.RPCError()
+	e.Outcome, e.Code = Failed, failure.Code
+	switch {
+	case protocol.IsOwn(failure):
+		e.Outcome, e.Reason = Unknown, failure.Message
+		switch failure.Code {
+		case protocol.CodeUnavailable, protocol.CodeOverloaded, protocol.CodeDraining, protocol.CodeSignIn:
+			e.Outcome = Refused
+		case protocol.CodeDenied:
+			e.Outcome = Denied
+		}
+	case x.Role == event.AggregateEndpoint && x.Response != nil: // the aggregate itself has refused it
+		e.Outcome, e.Reason = Refused, failure.Message
+	}
+}
