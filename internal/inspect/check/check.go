@@ -263,17 +263,10 @@ func (e *UnreachedError) Unwrap() error { return e.Reason }
 
 // server returns what the server calls itself.
 func (r *run) server() string {
-	var hello struct {
-		ServerInfo struct{ Name, Version string }
-		Meta       map[string]json.RawMessage `json:"_meta"`
-	}
-	if r.hello != nil {
-		_ = json.Unmarshal(r.hello.Result(), &hello) // a rule looks at that
-	} else if r.discovered != nil {
-		_ = json.Unmarshal(r.discovered.Result(), &hello)                          // as above
-		_ = json.Unmarshal(hello.Meta[protocol.MetaServerInfo], &hello.ServerInfo) // as above
-	}
-	return strings.TrimSpace(hello.ServerInfo.Name + " " + hello.ServerInfo.Version)
+	var info struct{ Name, Version string }
+	hello := cmp.Or(r.hello, r.discovered).Hello()
+	_ = json.Unmarshal(hello.ServerInfo, &info) // a rule looks at that
+	return strings.TrimSpace(info.Name + " " + info.Version)
 }
 
 // eras returns the eras that the server speaks.

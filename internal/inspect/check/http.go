@@ -33,7 +33,7 @@ func httpType(_ context.Context, r *run) outcome {
 }
 
 func httpAccepted(ctx context.Context, r *run) outcome {
-	x := r.legacy.Note(ctx, protocol.NoteCancelled, rawclient.Object{"requestId": "dragoman-none"}) // one that says nothing
+	x := r.legacy.Harmless(ctx)
 	if x.Status() != http.StatusAccepted || len(x.HTTP.Body) > 0 {
 		return fail(x, "it gets %s, with a body of %d bytes", x.HTTP.Says(), len(x.HTTP.Body))
 	}
@@ -83,8 +83,8 @@ func httpGet(ctx context.Context, r *run) outcome {
 	if !ok {
 		return skip("there is no session")
 	}
-	x := s.Stream(ctx, r.Timeout, "", rawclient.HeadersOnly, 0)
-	if x.Status() != http.StatusMethodNotAllowed && (x.Status() != http.StatusOK || !x.HTTP.Stream) {
+	x := s.Background(ctx, r.Timeout)
+	if x.Status() != http.StatusMethodNotAllowed && !x.IsStream() {
 		return fail(x, "it gets %s", x.Says())
 	}
 	return pass()
@@ -101,7 +101,7 @@ func getAnswers(ctx context.Context, r *run) outcome {
 	opened, done := make(chan struct{}), make(chan *rawclient.Exchange, 1)
 	go func() { // until the stream ends, there is a response on it, or it was open long enough
 		begun := sync.OnceFunc(func() { close(opened) })
-		done <- c.Wire.(*rawclient.Session).Stream(open, r.Timeout, "", func(reply *rawclient.Reply) bool { // that is what Streamable HTTP is
+		done <- c.Session().Stream(open, r.Timeout, "", func(reply *rawclient.Reply) bool {
 			begun()
 			return rawclient.HasAnswer(reply)
 		}, 0)
@@ -176,7 +176,7 @@ func httpVersion(ctx context.Context, r *run) outcome {
 	if !r.legacy.Revision.NeedsVersionHeader() {
 		return skip("its revision does not have that header")
 	}
-	if x := r.legacy.PingVersion(ctx); x.Status() != http.StatusBadRequest {
+	if x := r.legacy.PingAs(ctx, rawclient.UnknownVersion); x.Status() != http.StatusBadRequest {
 		return fail(x, "it gets %s", x.Says())
 	}
 	return pass()
@@ -184,12 +184,12 @@ func httpVersion(ctx context.Context, r *run) outcome {
 
 func versionAbsent(ctx context.Context, r *run) outcome {
 	switch {
-	case r.session().ID == "":
+	case r.legacy.Session().ID == "":
 		return skip(noSessions)
 	case !r.legacy.Revision.NeedsVersionHeader():
 		return skip("its revision does not have that header")
 	}
-	if x := r.legacy.PingUnversioned(ctx); x.Result() == nil {
+	if x := r.legacy.PingAs(ctx, func(s *rawclient.Session) { s.Version = "" }); x.Result() == nil {
 		return fail(x, "without it a request in a session gets %s", x.Says())
 	}
 	return pass()
@@ -198,13 +198,11 @@ func versionAbsent(ctx context.Context, r *run) outcome {
 // minSession is how long a session id must be that cannot be guessed.
 const minSession = 16
 
-func (r *run) session() *rawclient.Session { return r.legacy.Wire.(*rawclient.Session) } // that is what Streamable HTTP is
-
 // noSessions is why rules of sessions do not apply.
 const noSessions = "the server gives no sessions"
 
 func sessionID(_ context.Context, r *run) outcome {
-	id := r.session().ID
+	id := r.legacy.Session().ID
 	switch {
 	case id == "":
 		return skip(noSessions)
@@ -224,48 +222,44 @@ func sessionUnique(_ context.Context, r *run) outcome {
 		}
 		seen[s.ID] = true
 	}
-	if r.session().ID == "" {
+	if r.legacy.Session().ID == "" {
 		return skip(noSessions)
 	}
 	return pass()
 }
 
 func sessionNeeded(ctx context.Context, r *run) outcome {
-	if r.session().ID == "" {
+	if r.legacy.Session().ID == "" {
 		return skip(noSessions)
 	}
-	if x := r.legacy.PingWithout(ctx); x.Status() != http.StatusBadRequest {
+	if x := r.legacy.PingAs(ctx, func(s *rawclient.Session) { s.ID = "" }); x.Status() != http.StatusBadRequest {
 		return fail(x, "it gets %s", x.Says())
 	}
 	return pass()
 }
 
 func sessionUnknown(ctx context.Context, r *run) outcome {
-	if r.session().ID == "" {
+	if r.legacy.Session().ID == "" {
 		return skip(noSessions)
 	}
-	if x := r.legacy.PingUnknown(ctx); x.Status() != http.StatusNotFound {
+	if x := r.legacy.PingAs(ctx, rawclient.UnknownID); x.Status() != http.StatusNotFound {
 		return fail(x, "it gets %s: clients begin anew at a 404 only", x.Says())
 	}
 	return pass()
 }
 
 func sessionDelete(ctx context.Context, r *run) outcome {
-	if r.session().ID == "" {
+	if r.legacy.Session().ID == "" {
 		return skip(noSessions)
 	}
 	c, err := r.begin(ctx)
 	if err != nil {
 		return fail(nil, "another session cannot be begun: %v", err)
 	}
-	x := c.Wire.(*rawclient.Session).Delete(ctx, r.Timeout) // that is what Streamable HTTP is
-	switch {
-	case x.Status() == http.StatusMethodNotAllowed:
-		return pass()
-	case x.Status()/100 != 2:
-		return fail(x, "DELETE gets %s", x.Says())
-	}
-	switch after := c.Ask(ctx, protocol.MethodPing, nil); {
+	switch deleted, after := c.End(ctx); {
+	case deleted.Status() == http.StatusMethodNotAllowed:
+	case after == nil:
+		return fail(deleted, "DELETE gets %s", deleted.Says())
 	case after.Result() != nil:
 		return fail(after, "after DELETE the session goes on")
 	case after.Status() != http.StatusNotFound:
@@ -275,22 +269,19 @@ func sessionDelete(ctx context.Context, r *run) outcome {
 }
 
 func resume(ctx context.Context, r *run) outcome {
-	var id string
-	var behind int
+	s, broken := r.legacy.Session(), &rawclient.Reply{}
 	for _, x := range r.exchanges {
-		if x.HTTP == nil || !x.HTTP.Stream || x.Answer == nil || x.HTTP.Header.Get(protocol.HeaderSession) != r.session().ID {
+		if x.HTTP == nil || !x.HTTP.Stream || x.Answer == nil || x.HTTP.Header.Get(protocol.HeaderSession) != s.ID {
 			continue
 		}
-		if first, more := x.HTTP.Resumable(); first != "" {
-			id, behind = first, more
+		if id, _ := x.HTTP.Resumable(); id != "" {
+			broken = x.HTTP
 		}
 	}
-	if id == "" {
+	switch x, behind := s.Resume(ctx, r.Timeout, broken, cmp.Or(r.Glance, glance)); {
+	case x == nil:
 		return skip(noIDs)
-	}
-	x := r.session().Stream(ctx, r.Timeout, id, rawclient.Has(behind), cmp.Or(r.Glance, glance))
-	switch {
-	case x.Status() != http.StatusOK || !x.HTTP.Stream:
+	case !x.IsStream():
 		return fail(x, "Last-Event-ID gets %s", x.Says())
 	case behind > 0 && len(x.HTTP.Events) == 0:
 		return fail(x, "Last-Event-ID brings none of the %d events behind it", behind)

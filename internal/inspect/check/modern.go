@@ -75,7 +75,7 @@ func modernMethods(ctx context.Context, r *run) outcome {
 	}
 	var bad []Finding
 	s := &rawclient.Session{HTTP: r.http, Version: r.modern.Revision.String()}
-	for _, x := range []*rawclient.Exchange{s.Stream(ctx, r.Timeout, "", rawclient.HeadersOnly, 0), s.Delete(ctx, r.Timeout)} {
+	for _, x := range []*rawclient.Exchange{s.Background(ctx, r.Timeout), s.Delete(ctx, r.Timeout)} {
 		if x.Status() != http.StatusMethodNotAllowed {
 			bad = append(bad, finding(x, "it gets %s", x.Says()))
 		}
@@ -202,10 +202,11 @@ func (r *run) subscribe(ctx context.Context, params rawclient.Object) (*rawclien
 	if err != nil {
 		return nil, err
 	}
-	text, id := c.Request(protocol.MethodListen, params, nil)
+	request := c.Request(protocol.MethodListen, params, nil)
+	request.First = true
 	wait, cancel := context.WithTimeoutCause(ctx, c.Timeout, rawclient.ErrSilent)
 	defer cancel()
-	return r.keep(c.ExchangeFirst(wait, text, id)), nil
+	return r.keep(c.Exchange(wait, request)), nil
 }
 
 // An acknowledgement is the first message of a subscription.

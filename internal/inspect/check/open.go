@@ -365,9 +365,8 @@ func (r *run) can(c *rawclient.Client) map[string]json.RawMessage {
 	if c == r.legacy {
 		x = r.hello
 	}
-	var said struct{ Capabilities map[string]json.RawMessage }
-	_ = json.Unmarshal(x.Result(), &said) // a rule looks at that
-	return said.Capabilities
+	hello := x.Hello()
+	return hello.Can()
 }
 
 // both returns the conversations of all eras that the server speaks.

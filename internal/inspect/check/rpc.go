@@ -120,18 +120,18 @@ const crowd = 8
 // concurrent sends requests without waiting for answers.
 func concurrent(ctx context.Context, r *run) outcome {
 	c := r.main()
-	texts, ids := make([][]byte, crowd), make([]json.RawMessage, crowd)
+	requests := make([]rawclient.Request, crowd)
 	for i := range crowd {
-		texts[i], ids[i] = c.Request(harmless(c), nil, fmt.Sprintf("crowd-%d", i))
+		requests[i] = c.Request(harmless(c), nil, fmt.Sprintf("crowd-%d", i))
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, r.Timeout, rawclient.ErrSilent)
 	defer cancel()
 	var missing []string
 	var bad []Finding
-	for i, x := range c.All(ctx, texts, ids) {
+	for i, x := range c.All(ctx, requests) {
 		switch r.keep(x); {
 		case x.Answer == nil:
-			missing = append(missing, string(ids[i]))
+			missing = append(missing, string(requests[i].ID))
 		case x.Misnamed:
 			bad = append(bad, finding(x, "one of %d requests that were sent at once gets %s", crowd, describeID(x)))
 		}
@@ -194,9 +194,8 @@ func cancelUnknown(ctx context.Context, r *run) outcome {
 
 func batch(ctx context.Context, r *run) outcome {
 	return r.try(ctx, "array", func(c *rawclient.Client) *rawclient.Exchange {
-		one, _ := c.Request(harmless(c), nil, nil)
-		two, _ := c.Request(harmless(c), nil, nil)
-		return c.Send(ctx, "["+string(one)+","+string(two)+"]")
+		one, two := c.Request(harmless(c), nil, nil), c.Request(harmless(c), nil, nil)
+		return c.Send(ctx, "["+string(one.Text)+","+string(two.Text)+"]")
 	}).lasts("an array of two requests")
 }
 

@@ -32,8 +32,9 @@ func (r *run) blank(ctx context.Context, c *rawclient.Client) *rawclient.Exchang
 	defer cancel()
 	c.Tell(wait, nil)
 	c.Tell(wait, []byte("   "))
-	text, id := c.Request(harmless(c), nil, nil)
-	if x := c.Exchange(wait, append(text, " \t\r"...), id); x.Answer == nil || x.Misnamed {
+	request := c.Request(harmless(c), nil, nil)
+	request.Text = append(request.Text, " \t\r"...)
+	if x := c.Exchange(wait, request); x.Answer == nil || x.Misnamed {
 		return x
 	}
 	return nil

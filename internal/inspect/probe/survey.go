@@ -146,9 +146,7 @@ func (p *prober) openAble(ctx context.Context, open opener) {
 		return
 	}
 	p.able = t
-	var hello struct{ Capabilities map[string]json.RawMessage }
-	_ = json.Unmarshal(t.hello.Result(), &hello) // else it can do nothing
-	if hello.Capabilities["tools"] != nil {
+	if hello := t.hello.Hello(); hello.Can()["tools"] != nil {
 		p.ableTools = t.List(ctx, protocol.MethodListTools, "tools")
 	}
 }
@@ -208,9 +206,10 @@ func (p *prober) offers(ctx context.Context, open opener, rev protocol.Revision)
 		return nil, false
 	}
 	defer p.finish(ctx, c)
-	p.introduce(c.hello, rev)
-	var announced map[string]json.RawMessage
-	_ = json.Unmarshal(p.Capabilities, &announced) // else it can do nothing
+	hello := c.hello.Hello()
+	p.examine(c.hello, nil)
+	p.introduce(&hello, rev)
+	announced := hello.Can()
 	p.Counts = map[string]int{}
 	var offered []string
 	for _, l := range rawclient.Lists {
@@ -253,20 +252,10 @@ func (p *prober) offers(ctx context.Context, open opener, rev protocol.Revision)
 }
 
 // introduce shows what the server says of itself.
-func (p *prober) introduce(x *rawclient.Exchange, rev protocol.Revision) {
-	p.examine(x, nil)
-	var hello struct {
-		ServerInfo, Capabilities json.RawMessage
-		Instructions             string
-		Meta                     map[string]json.RawMessage `json:"_meta"`
-	}
-	_ = json.Unmarshal(x.Result(), &hello) // what cannot be read is not shown
+func (p *prober) introduce(hello *rawclient.Hello, rev protocol.Revision) {
 	p.Server, p.Capabilities = hello.ServerInfo, hello.Capabilities
-	if rev.Era() == protocol.Modern {
-		p.Server = hello.Meta[protocol.MetaServerInfo]
-	}
-	var info struct{ Name, Title, Version string }
-	_ = json.Unmarshal(p.Server, &info) // as above
+	var info struct{ Name, Version string }
+	_ = json.Unmarshal(p.Server, &info) // what cannot be read is not shown
 	switch {
 	case info.Name == "" && rev.Era() == protocol.Legacy:
 		p.problem("server", "put serverInfo with name and version into the result of initialize", "it does not say what it is")

@@ -320,8 +320,7 @@ func (p *prober) sessions(ctx context.Context, h *rawclient.HTTP) {
 	if x.Result() == nil {
 		return // it has no legacy era, and that no sessions
 	}
-	note := c.Note(ctx, protocol.NoteCancelled, rawclient.Object{"requestId": "dragoman-none"}) // one that says nothing
-	switch r := note.HTTP; {
+	switch r := c.Harmless(ctx).HTTP; {
 	case r.Status == http.StatusAccepted:
 	case r.Status/100 == 2:
 		p.problem("session", "answer notifications with status 202 and no body", "a notification is answered with status %d in place of 202", r.Status)
@@ -335,41 +334,37 @@ func (p *prober) sessions(ctx context.Context, h *rawclient.HTTP) {
 		return
 	}
 	p.ok("session", "it gives an Mcp-Session-Id of %d characters", len(s.ID))
-	switch got := c.PingUnknown(ctx); got.Status() {
+	switch got := c.PingAs(ctx, rawclient.UnknownID); got.Status() {
 	case http.StatusNotFound:
 		p.ok("session", "one that it does not know gets 404, so that clients begin anew")
 	default:
 		p.problem("session", "answer a session that is not there with status 404: clients begin anew then, and at no other status", "one that it does not know gets %s", got.Says())
 	}
-	switch r := p.end(ctx, s); {
-	case r.Status/100 == 2:
-		after := c.Ask(ctx, protocol.MethodPing, nil)
-		switch {
-		case after.Status() == http.StatusNotFound:
-			p.ok("session", "DELETE ends it")
-		case after.Result() == nil:
-			p.note("session", "DELETE ends it, and it gets %s from then on, in place of 404", after.Says())
-		default:
-			p.problem("session", "forget a session at its DELETE, and answer 404 from then on", "after DELETE it goes on: %s", after.Says())
-		}
-	case r.Status == http.StatusMethodNotAllowed:
+	switch deleted, after := c.End(ctx); {
+	case deleted.Status() == http.StatusMethodNotAllowed:
 		p.note("session", "DELETE is not offered (405): sessions end when the server likes")
+	case after == nil:
+		p.problem("session", "answer DELETE with 200 or 204, or with 405 if clients cannot end sessions", "DELETE gets %s", deleted.Says())
+	case after.Status() == http.StatusNotFound:
+		p.ok("session", "DELETE ends it")
+	case after.Result() == nil:
+		p.note("session", "DELETE ends it, and it gets %s from then on, in place of 404", after.Says())
 	default:
-		p.problem("session", "answer DELETE with 200 or 204, or with 405 if clients cannot end sessions", "DELETE gets %s", r.Says())
+		p.problem("session", "forget a session at its DELETE, and answer 404 from then on", "after DELETE it goes on: %s", after.Says())
 	}
 }
 
 // background looks at the stream that GET opens.
 func (p *prober) background(ctx context.Context, s *rawclient.Session) {
-	switch r := s.Stream(ctx, p.Timeout, "", rawclient.HeadersOnly, 0).HTTP; {
-	case r.Status == http.StatusOK && r.Stream:
+	switch x := s.Background(ctx, p.Timeout); {
+	case x.IsStream():
 		p.ok("transport", "GET opens a stream for what belongs to no request")
-	case r.Status == http.StatusMethodNotAllowed:
+	case x.Status() == http.StatusMethodNotAllowed:
 		p.note("transport", "GET opens no stream (405): the server cannot tell of changes by itself")
-	case r.Status == 0:
-		p.problem("transport", "send the headers of the stream at once, with a comment behind them", "GET gets no answer: %s", r.Says())
+	case x.Status() == 0:
+		p.problem("transport", "send the headers of the stream at once, with a comment behind them", "GET gets no answer: %s", x.HTTP.Says())
 	default:
-		p.problem("transport", "open a stream of text/event-stream, or answer 405", "GET gets %s", r.Says())
+		p.problem("transport", "open a stream of text/event-stream, or answer 405", "GET gets %s", x.HTTP.Says())
 	}
 }
 
@@ -385,18 +380,15 @@ func (p *prober) resumption(ctx context.Context, c *rawclient.Client, s *rawclie
 	if !x.HTTP.Ended {
 		p.problem("transport", "end the stream of a request behind its response", "the stream of a request is not ended after its response")
 	}
-	id, behind := x.HTTP.Resumable()
-	if id == "" {
+	switch again, behind := s.Resume(ctx, p.Timeout, x.HTTP, p.glance/5); {
+	case again == nil:
 		p.note("resumption", "events have no ids: a stream that breaks is lost")
-		return
-	}
-	switch r := s.Stream(ctx, p.Timeout, id, rawclient.Has(behind), p.glance/5).HTTP; {
-	case r.Status == http.StatusOK && r.Stream && behind > 0 && len(r.Events) == 0:
+	case !again.IsStream():
+		p.problem("resumption", "take GET with Last-Event-ID, or give events no ids", "events have ids, and Last-Event-ID gets %s", again.HTTP.Says())
+	case behind > 0 && len(again.HTTP.Events) == 0:
 		p.problem("resumption", "keep what was sent, or give events no ids", "events have ids, and Last-Event-ID brings none of the %d events behind it", behind)
-	case r.Status == http.StatusOK && r.Stream:
-		p.ok("resumption", "events have ids; Last-Event-ID brings %d of %s behind it", len(r.Events), humanize.Count(behind, "event"))
 	default:
-		p.problem("resumption", "take GET with Last-Event-ID, or give events no ids", "events have ids, and Last-Event-ID gets %s", r.Says())
+		p.ok("resumption", "events have ids; Last-Event-ID brings %d of %s behind it", len(again.HTTP.Events), humanize.Count(behind, "event"))
 	}
 }
 
@@ -450,7 +442,7 @@ func (p *prober) security(ctx context.Context, h *rawclient.HTTP) {
 		return
 	}
 	defer p.end(ctx, s)
-	if x := c.PingVersion(ctx); x.Status() != http.StatusBadRequest && x.Result() != nil {
+	if x := c.PingAs(ctx, rawclient.UnknownVersion); x.Status() != http.StatusBadRequest && x.Result() != nil {
 		p.note("versions", "an MCP-Protocol-Version that does not exist is taken; it should get 400")
 	}
 }

@@ -62,7 +62,7 @@ func (c *Client) Meta() Object {
 }
 
 // Request makes a request. Its id is the next number, or the given one.
-func (c *Client) Request(method string, params Object, given any) (text []byte, id json.RawMessage) {
+func (c *Client) Request(method string, params Object, given any) Request {
 	c.next++
 	if given == nil {
 		given = c.next
@@ -80,7 +80,7 @@ func (c *Client) Request(method string, params Object, given any) (text []byte, 
 	if params != nil {
 		m["params"] = params
 	}
-	return encode(m), encode(given)
+	return Request{Text: encode(m), ID: encode(given)}
 }
 
 // encode writes what we made ourselves.
@@ -99,17 +99,16 @@ func (c *Client) Ask(ctx context.Context, method string, params Object) *Exchang
 
 // AskAs sends a request with a given id.
 func (c *Client) AskAs(ctx context.Context, id any, method string, params Object) *Exchange {
-	text, name := c.Request(method, params, id)
 	ctx, cancel := context.WithTimeoutCause(ctx, c.Timeout, ErrSilent)
 	defer cancel()
-	return c.Exchange(ctx, text, name)
+	return c.Exchange(ctx, c.Request(method, params, id))
 }
 
 // Send sends any text, and waits a moment for an answer.
 func (c *Client) Send(ctx context.Context, text string) *Exchange {
 	ctx, cancel := context.WithTimeoutCause(ctx, c.Timeout, ErrSilent)
 	defer cancel()
-	return c.Exchange(ctx, []byte(text), nil)
+	return c.Exchange(ctx, Request{Text: []byte(text)})
 }
 
 // Note sends a notification.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -270,9 +269,6 @@ func HasAnswer(r *Reply) bool {
 	return m != nil && m.IsResponse()
 }
 
-// Has returns whether so many events are there, as what is enough.
-func Has(events int) func(*Reply) bool { return func(r *Reply) bool { return len(r.Events) >= events } }
-
 // A Session is the Wire of Streamable HTTP: each message is a POST.
 type Session struct {
 	*HTTP
@@ -295,28 +291,18 @@ func (s *Session) Loose() []*Message { return nil }
 
 // Tell implements Wire.
 func (s *Session) Tell(ctx context.Context, text []byte) *Exchange {
-	return s.post(ctx, text, nil, false)
-}
-
-// Exchange implements Wire.
-func (s *Session) Exchange(ctx context.Context, text []byte, id json.RawMessage) *Exchange {
-	return s.post(ctx, text, id, false)
-}
-
-// ExchangeFirst implements Wire.
-func (s *Session) ExchangeFirst(ctx context.Context, text []byte, id json.RawMessage) *Exchange {
-	return s.post(ctx, text, id, true)
+	return s.Exchange(ctx, Request{Text: text})
 }
 
 // All implements Wire.
-func (s *Session) All(ctx context.Context, texts [][]byte, ids []json.RawMessage) []*Exchange {
-	list := make([]*Exchange, len(texts))
+func (s *Session) All(ctx context.Context, list []Request) []*Exchange {
+	answers := make([]*Exchange, len(list))
 	var wg sync.WaitGroup
-	for i := range texts {
-		wg.Go(func() { list[i] = s.post(ctx, texts[i], ids[i], false) })
+	for i := range list {
+		wg.Go(func() { answers[i] = s.Exchange(ctx, list[i]) })
 	}
 	wg.Wait()
-	return list
+	return answers
 }
 
 // Headers returns those of a POST with that body.
@@ -344,8 +330,9 @@ func (s *Session) Headers(text []byte) Object {
 	return h
 }
 
-// post sends a message. Without an id any answer is taken. With first, any message ends it.
-func (s *Session) post(ctx context.Context, text []byte, id json.RawMessage, first bool) *Exchange {
+// Exchange implements Wire.
+func (s *Session) Exchange(ctx context.Context, req Request) *Exchange {
+	text, id := req.Text, req.ID
 	x := &Exchange{Sent: text}
 	began := time.Now()
 	defer func() { x.Took = time.Since(began) }()
@@ -353,7 +340,7 @@ func (s *Session) post(ctx context.Context, text []byte, id json.RawMessage, fir
 	if id == nil {
 		call.Patience = quiet
 	}
-	if first {
+	if req.First {
 		call.Enough = func(r *Reply) bool {
 			return slices.ContainsFunc(r.Events, func(e *sse.Event) bool { return ReadMessage(e.Data) != nil })
 		}
@@ -361,7 +348,7 @@ func (s *Session) post(ctx context.Context, text []byte, id json.RawMessage, fir
 	answers := 0
 	call.Until = func(e *sse.Event) bool {
 		m := ReadMessage(e.Data)
-		if m != nil && m.IsRequest() && !first && answers < maxAnswers {
+		if m != nil && m.IsRequest() && !req.First && answers < maxAnswers {
 			answers++
 			answer := AnswerTo(m)
 			s.Do(ctx, &Call{Method: http.MethodPost, Body: answer, Header: s.Headers(answer)})

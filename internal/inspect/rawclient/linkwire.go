@@ -133,20 +133,11 @@ func (w *LinkWire) Tell(ctx context.Context, text []byte) *Exchange {
 	return &Exchange{Sent: text, Err: w.link.Send(ctx, text)}
 }
 
-// Exchange implements Wire.
-func (w *LinkWire) Exchange(ctx context.Context, text []byte, id json.RawMessage) *Exchange {
-	return w.exchange(ctx, text, id, false)
-}
-
-// ExchangeFirst implements Wire.
-func (w *LinkWire) ExchangeFirst(ctx context.Context, text []byte, id json.RawMessage) *Exchange {
-	return w.exchange(ctx, text, id, true)
-}
-
-// exchange sends a text while it reads: a server may write before it reads on, and wait for who
-// reads that. With first, any message ends it.
-func (w *LinkWire) exchange(ctx context.Context, text []byte, id json.RawMessage, first bool) *Exchange {
-	x := &Exchange{Sent: text}
+// Exchange implements Wire. It sends while it reads: a server may write before it reads on, and wait
+// until that is read.
+func (w *LinkWire) Exchange(ctx context.Context, r Request) *Exchange {
+	id := r.ID
+	x := &Exchange{Sent: r.Text}
 	began := time.Now()
 	defer func() { x.Took = time.Since(began) }()
 	if w.begun { // what came before the first exchange belongs to it, however early the link was made
@@ -156,7 +147,7 @@ func (w *LinkWire) exchange(ctx context.Context, text []byte, id json.RawMessage
 	var sends sync.WaitGroup
 	defer sends.Wait() // a server that does not read has them end with ctx
 	sent := make(chan error, 1)
-	sends.Go(func() { sent <- w.link.Send(ctx, text) })
+	sends.Go(func() { sent <- w.link.Send(ctx, r.Text) })
 	var spent budget
 	var giveUp <-chan time.Time
 	answers, unread := 0, true
@@ -194,7 +185,7 @@ func (w *LinkWire) exchange(ctx context.Context, text []byte, id json.RawMessage
 			case id != nil && m.Is(id):
 				x.Answer, x.Misnamed = m, false
 				return x
-			case first:
+			case r.First:
 				w.abandon(id)
 				return x
 			case m.IsRequest():
@@ -239,11 +230,9 @@ func (w *LinkWire) refused(x *Exchange, err error, id json.RawMessage) {
 }
 
 // abandon has answers passed over that come when nobody waits for them any more.
-func (w *LinkWire) abandon(ids ...json.RawMessage) {
-	for _, id := range ids {
-		if id != nil {
-			w.abandoned[string(id)] = true
-		}
+func (w *LinkWire) abandon(id json.RawMessage) {
+	if id != nil {
+		w.abandoned[string(id)] = true
 	}
 }
 
@@ -253,15 +242,12 @@ func (w *LinkWire) late(m *Message) bool {
 }
 
 // All implements Wire. Answers with other ids are taken for those of requests that have none.
-func (w *LinkWire) All(ctx context.Context, texts [][]byte, ids []json.RawMessage) []*Exchange {
-	list := make([]*Exchange, len(texts))
+func (w *LinkWire) All(ctx context.Context, requests []Request) []*Exchange {
+	list := unanswered(requests, ErrSilent)
 	var sends sync.WaitGroup
-	for i, text := range texts {
-		list[i] = &Exchange{Sent: text, Err: ErrSilent}
-	}
 	sends.Go(func() { // in order, and until ctx ends
-		for _, text := range texts {
-			if w.link.Send(ctx, text) != nil {
+		for _, r := range requests {
+			if w.link.Send(ctx, r.Text) != nil {
 				return
 			}
 		}
@@ -270,7 +256,7 @@ func (w *LinkWire) All(ctx context.Context, texts [][]byte, ids []json.RawMessag
 	var spent budget
 	var stray []*Message
 	answered := 0
-	for over := false; !over && answered+len(stray) < len(texts); {
+	for over := false; !over && answered+len(stray) < len(list); {
 		select {
 		case text, open := <-w.in:
 			if over = !open || !spent.spend(text); over {
@@ -280,7 +266,7 @@ func (w *LinkWire) All(ctx context.Context, texts [][]byte, ids []json.RawMessag
 			if m == nil || w.late(m) || !m.IsResponse() {
 				continue
 			}
-			if i := slices.IndexFunc(ids, m.Is); i >= 0 && list[i].Answer == nil {
+			if i := slices.IndexFunc(requests, func(r Request) bool { return m.Is(r.ID) }); i >= 0 && list[i].Answer == nil {
 				list[i].Got, list[i].Answer, list[i].Err = []*Message{m}, m, nil
 				answered++
 			} else {
@@ -294,11 +280,19 @@ func (w *LinkWire) All(ctx context.Context, texts [][]byte, ids []json.RawMessag
 		if x.Answer != nil {
 			continue
 		}
-		w.abandon(ids[i])
+		w.abandon(requests[i].ID)
 		if len(stray) > 0 {
 			x.Got, x.Answer, x.Misnamed, x.Err = stray[:1], stray[0], true, nil
 			stray = stray[1:]
 		}
+	}
+	return list
+}
+
+// unanswered returns the exchanges of requests that have no answer yet.
+func unanswered(requests []Request, err error) (list []*Exchange) {
+	for _, r := range requests {
+		list = append(list, &Exchange{Sent: r.Text, Err: err})
 	}
 	return list
 }

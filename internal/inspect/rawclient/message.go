@@ -228,17 +228,20 @@ func Mask(text []byte) string {
 	return redact.Text(strings.Join(strings.Fields(string(text[:min(len(text), maxFrame)])), " "))
 }
 
+// A Request is a text that is sent as it is.
+type Request struct {
+	Text  []byte
+	ID    json.RawMessage // of the response; if nil, any response is taken, after a short wait
+	First bool            // return with the first message of any kind
+}
+
 // A Wire carries texts to a server and back. One goroutine uses it.
 type Wire interface {
-	// Exchange sends a text as it is, and returns what came until the answer to the request
-	// with that id. Without an id it is any answer, and it is not long waited for.
-	Exchange(ctx context.Context, text []byte, id json.RawMessage) *Exchange
+	// Exchange sends a request, and returns what came until it was answered.
+	Exchange(ctx context.Context, r Request) *Exchange
 
-	// ExchangeFirst is the same, and returns with the first message that comes.
-	ExchangeFirst(ctx context.Context, text []byte, id json.RawMessage) *Exchange
-
-	// All sends several requests at once, and returns what came of each, in their order.
-	All(ctx context.Context, texts [][]byte, ids []json.RawMessage) []*Exchange
+	// All sends several requests concurrently, and returns what came of each, in their order.
+	All(ctx context.Context, list []Request) []*Exchange
 
 	// Tell sends a text to which no answer is expected.
 	Tell(ctx context.Context, text []byte) *Exchange

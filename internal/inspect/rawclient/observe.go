@@ -56,8 +56,7 @@ func (c *Client) Hello() []byte {
 	if c.Revision.Era() == protocol.Legacy {
 		method, params = protocol.MethodInitialize, c.greeting(c.Revision.String())
 	}
-	text, _ := c.Request(method, params, nil)
-	return text
+	return c.Request(method, params, nil).Text
 }
 
 // Greet makes the first request of a conversation over HTTP, but for what is changed. If the server
@@ -83,35 +82,55 @@ func FromForeignOrigin(c *Call) { c.Header["Origin"] = ForeignOrigin }
 // ForForeignHost is the other one.
 func ForForeignHost(c *Call) { c.Host = foreignHost }
 
-// in returns a client of the same kind in another session.
-func (c *Client) in(s *Session) *Client {
-	other := *c
+// Session returns the session that the client has over HTTP. Other transports have none.
+func (c *Client) Session() *Session { return c.Wire.(*Session) }
+
+// PingAs pings in the session that the client has over HTTP, but for what is changed.
+func (c *Client) PingAs(ctx context.Context, change func(*Session)) *Exchange {
+	other, own := *c, c.Session()
+	s := &Session{HTTP: own.HTTP, ID: own.ID, Version: own.Version}
+	change(s)
 	other.Wire = s
-	return &other
+	return other.Ask(ctx, protocol.MethodPing, nil)
 }
 
-// PingWithout pings without the id of the session that the client has over HTTP.
-func (c *Client) PingWithout(ctx context.Context) *Exchange {
-	own := c.Wire.(*Session) // who has none has no sessions
-	return c.in(&Session{HTTP: own.HTTP, Version: own.Version}).Ask(ctx, protocol.MethodPing, nil)
+// UnknownID and UnknownVersion name a session and a revision that do not exist.
+func UnknownID(s *Session) { s.ID = NoSession }
+
+// UnknownVersion is the other one.
+func UnknownVersion(s *Session) { s.Version = NoRevision }
+
+// Harmless sends a notification that means nothing to any server.
+func (c *Client) Harmless(ctx context.Context) *Exchange {
+	return c.Note(ctx, protocol.NoteCancelled, Object{"requestId": "dragoman-none"})
 }
 
-// PingUnknown pings in a session that does not exist.
-func (c *Client) PingUnknown(ctx context.Context) *Exchange {
-	own := c.Wire.(*Session) // as above
-	return c.in(&Session{HTTP: own.HTTP, ID: NoSession, Version: own.Version}).Ask(ctx, protocol.MethodPing, nil)
+// End deletes the session that the client has over HTTP. If the server accepts that, behind is a ping in
+// the session that has ended; else it is nil.
+func (c *Client) End(ctx context.Context) (deleted, behind *Exchange) {
+	if deleted = c.Session().Delete(ctx, c.Timeout); deleted.Status()/100 == 2 {
+		behind = c.Ask(ctx, protocol.MethodPing, nil)
+	}
+	return deleted, behind
 }
 
-// PingVersion pings with an MCP-Protocol-Version that does not exist.
-func (c *Client) PingVersion(ctx context.Context) *Exchange {
-	own := c.Wire.(*Session) // as above
-	return c.in(&Session{HTTP: own.HTTP, ID: own.ID, Version: NoRevision}).Ask(ctx, protocol.MethodPing, nil)
+// IsStream reports whether the answer is an event stream.
+func (x *Exchange) IsStream() bool { return x.Status() == http.StatusOK && x.HTTP.Stream }
+
+// Background opens the stream that GET does, and reads no event of it.
+func (s *Session) Background(ctx context.Context, limit time.Duration) *Exchange {
+	return s.Stream(ctx, limit, "", HeadersOnly, 0)
 }
 
-// PingUnversioned pings without an MCP-Protocol-Version.
-func (c *Client) PingUnversioned(ctx context.Context) *Exchange {
-	own := c.Wire.(*Session) // as above
-	return c.in(&Session{HTTP: own.HTTP, ID: own.ID}).Ask(ctx, protocol.MethodPing, nil)
+// Resume resumes a stream behind its first event that has an id, and returns how many events are
+// behind that one. An event is waited for as long as patience. It returns nil if no event has an id.
+func (s *Session) Resume(ctx context.Context, limit time.Duration, stream *Reply, patience time.Duration) (x *Exchange, behind int) {
+	id, behind := stream.Resumable()
+	if id == "" {
+		return nil, 0
+	}
+	enough := func(r *Reply) bool { return len(r.Events) >= behind }
+	return s.Stream(ctx, limit, id, enough, patience), behind
 }
 
 // Delete ends the session, and says how the server took that.
@@ -141,16 +160,32 @@ func (r *Reply) Resumable() (id string, behind int) {
 	return r.Events[i].ID, len(r.Events) - 1 - i
 }
 
-// Named returns the revision that the result of initialize names, or "".
-func (x *Exchange) Named() string {
-	var hello struct{ ProtocolVersion string }
-	_ = json.Unmarshal(x.Result(), &hello) // else it names none
-	return hello.ProtocolVersion
+// A Hello is what a server says of itself in the result of initialize, or of server/discover.
+type Hello struct {
+	ProtocolVersion          string
+	SupportedVersions        []string
+	Capabilities, ServerInfo json.RawMessage
+	Instructions             string
+	Meta                     map[string]json.RawMessage `json:"_meta"`
 }
 
-// Supported returns the revisions that the result of server/discover names.
-func (x *Exchange) Supported() []string {
-	var found struct{ SupportedVersions []string }
-	_ = json.Unmarshal(x.Result(), &found) // else it names none
-	return found.SupportedVersions
+// Hello reads the result as what a server says of itself. What cannot be read is left out.
+func (x *Exchange) Hello() (h Hello) {
+	_ = json.Unmarshal(x.Result(), &h) // as above
+	if h.Meta[protocol.MetaServerInfo] != nil {
+		h.ServerInfo = h.Meta[protocol.MetaServerInfo]
+	}
+	return h
 }
+
+// Can returns the capabilities that the server announces, by their names.
+func (h *Hello) Can() (can map[string]json.RawMessage) {
+	_ = json.Unmarshal(h.Capabilities, &can) // else it has none
+	return can
+}
+
+// Named returns the revision that the result of initialize names, or "".
+func (x *Exchange) Named() string { return x.Hello().ProtocolVersion }
+
+// Supported returns the revisions that the result of server/discover names.
+func (x *Exchange) Supported() []string { return x.Hello().SupportedVersions }

@@ -2,7 +2,6 @@ package rawclient
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"slices"
 	"sync"
@@ -139,14 +138,8 @@ type PoolConn struct {
 	used     bool // it has sent something
 	opened   bool // its opening is over
 	hurried  bool
-	opening  []sentText // what has to be sent to another process before it is gone on with
+	opening  []Request  // what has to be sent to another process before it is gone on with
 	earlier  []*Message // loose ones of processes before
-}
-
-// A sentText is a text that was sent, and the id of the answer if one was waited for.
-type sentText struct {
-	text []byte
-	id   json.RawMessage
 }
 
 var _ Wire = (*PoolConn)(nil)
@@ -181,9 +174,9 @@ func (s *PoolConn) resume(ctx context.Context) error {
 	}
 	s.attach(next)
 	for _, r := range s.opening {
-		if r.id == nil {
-			next.Tell(ctx, r.text)
-		} else if x := next.Exchange(ctx, r.text, r.id); x.Answer == nil {
+		if r.ID == nil {
+			next.Tell(ctx, r.Text)
+		} else if x := next.Exchange(ctx, r); x.Answer == nil {
 			return x.Err
 		}
 	}
@@ -192,14 +185,14 @@ func (s *PoolConn) resume(ctx context.Context) error {
 
 // do sends a text to the process. If it is the first one, and the process ends, another is tried by
 // itself.
-func (s *PoolConn) do(ctx context.Context, sent sentText, send func(*Process) *Exchange) *Exchange {
+func (s *PoolConn) do(ctx context.Context, sent Request, send func(*Process) *Exchange) *Exchange {
 	if err := s.resume(ctx); err != nil {
-		return &Exchange{Sent: sent.text, Err: err}
+		return &Exchange{Sent: sent.Text, Err: err}
 	}
 	first := !s.used
 	s.used = true
 	if !s.opened {
-		s.opened = !first && sent.id != nil
+		s.opened = !first && sent.ID != nil
 	}
 	x := send(s.Process)
 	if _, died := errors.AsType[*stdio.ExitError](x.Err); first && died && s.pool.running > 1 {
@@ -216,31 +209,22 @@ func (s *PoolConn) do(ctx context.Context, sent sentText, send func(*Process) *E
 }
 
 // Exchange implements Wire.
-func (s *PoolConn) Exchange(ctx context.Context, text []byte, id json.RawMessage) *Exchange {
-	return s.do(ctx, sentText{text, id}, func(p *Process) *Exchange { return p.Exchange(ctx, text, id) })
-}
-
-// ExchangeFirst implements Wire.
-func (s *PoolConn) ExchangeFirst(ctx context.Context, text []byte, id json.RawMessage) *Exchange {
-	return s.do(ctx, sentText{text, id}, func(p *Process) *Exchange { return p.ExchangeFirst(ctx, text, id) })
+func (s *PoolConn) Exchange(ctx context.Context, r Request) *Exchange {
+	return s.do(ctx, r, func(p *Process) *Exchange { return p.Exchange(ctx, r) })
 }
 
 // Tell implements Wire.
 func (s *PoolConn) Tell(ctx context.Context, text []byte) *Exchange {
-	return s.do(ctx, sentText{text: text}, func(p *Process) *Exchange { return p.Tell(ctx, text) })
+	return s.do(ctx, Request{Text: text}, func(p *Process) *Exchange { return p.Tell(ctx, text) })
 }
 
 // All implements Wire.
-func (s *PoolConn) All(ctx context.Context, texts [][]byte, ids []json.RawMessage) []*Exchange {
+func (s *PoolConn) All(ctx context.Context, list []Request) []*Exchange {
 	s.opened = true
 	if err := s.resume(ctx); err != nil {
-		list := make([]*Exchange, len(texts))
-		for i, text := range texts {
-			list[i] = &Exchange{Sent: text, Err: err}
-		}
-		return list
+		return unanswered(list, err)
 	}
-	return s.Process.All(ctx, texts, ids)
+	return s.Process.All(ctx, list)
 }
 
 // Hurry makes its LinkWire wait less.

@@ -52,7 +52,7 @@ func TestAnExchangeHasABudgetOfBytes(t *testing.T) {
 			}
 		}
 	}()
-	x := wire.Exchange(t.Context(), []byte("{}"), json.RawMessage("1"))
+	x := wire.Exchange(t.Context(), rawclient.Request{Text: []byte("{}"), ID: json.RawMessage("1")})
 	close(done)
 	wire.Close()
 	if !errors.Is(x.Err, rawclient.ErrFlood) {
@@ -95,7 +95,7 @@ func TestWhatAServerAsksIsAnsweredSoOften(t *testing.T) {
 		}
 		l.writes <- `{"jsonrpc":"2.0","id":"own","result":{}}`
 		wire := rawclient.NewLinkWire(l)
-		x := wire.Exchange(t.Context(), []byte("{}"), json.RawMessage(`"own"`))
+		x := wire.Exchange(t.Context(), rawclient.Request{Text: []byte("{}"), ID: json.RawMessage(`"own"`)})
 		close(l.writes)
 		wire.Close()
 		if n := len(answers); x.Result() == nil || n != 101 {
@@ -110,10 +110,10 @@ type wire struct {
 	pages int
 }
 
-func (w *wire) Exchange(_ context.Context, text []byte, _ json.RawMessage) *rawclient.Exchange {
+func (w *wire) Exchange(_ context.Context, r rawclient.Request) *rawclient.Exchange {
 	w.pages++
 	m := rawclient.ReadMessage(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"result":{"tools":[{"name":"a"}],"nextCursor":"%d"}}`, w.pages, w.pages))
-	return &rawclient.Exchange{Sent: text, Got: []*rawclient.Message{m}, Answer: m}
+	return &rawclient.Exchange{Sent: r.Text, Got: []*rawclient.Message{m}, Answer: m}
 }
 
 func TestAListHasABudgetOfBytes(t *testing.T) {
@@ -141,15 +141,13 @@ func TestRequestsOfASessionThatAreUnderWayAtOnceDoNotRace(t *testing.T) {
 	defer h.Close()
 	s := &rawclient.Session{HTTP: h}
 	c := &rawclient.Client{Wire: s, Timeout: 30 * time.Second}
-	var texts [][]byte
-	var ids []json.RawMessage
+	var list []rawclient.Request
 	for range 8 {
-		text, id := c.Request(protocol.MethodPing, nil, nil)
-		texts, ids = append(texts, text), append(ids, id)
+		list = append(list, c.Request(protocol.MethodPing, nil, nil))
 	}
-	for i, x := range c.All(t.Context(), texts, ids) {
-		if x.Result() == nil || !x.Answer.Is(ids[i]) {
-			t.Errorf("%s: %s", ids[i], x.Says())
+	for i, x := range c.All(t.Context(), list) {
+		if x.Result() == nil || !x.Answer.Is(list[i].ID) {
+			t.Errorf("%s: %s", list[i].ID, x.Says())
 		}
 	}
 	if !strings.HasPrefix(s.ID, "session-") {
@@ -163,7 +161,7 @@ func TestAnswersThatComeTooLateAreNotTakenForOthers(t *testing.T) {
 		wire := rawclient.NewLinkWire(l)
 		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, rawclient.ErrSilent)
 		defer cancel()
-		for _, x := range wire.All(ctx, [][]byte{[]byte("{}"), []byte("{}")}, []json.RawMessage{json.RawMessage("1"), json.RawMessage("2")}) {
+		for _, x := range wire.All(ctx, []rawclient.Request{{Text: []byte("{}"), ID: json.RawMessage("1")}, {Text: []byte("{}"), ID: json.RawMessage("2")}}) {
 			if !x.Silent() {
 				t.Errorf("it gets %s", x.Says())
 			}
@@ -175,7 +173,7 @@ func TestAnswersThatComeTooLateAreNotTakenForOthers(t *testing.T) {
 			time.Sleep(5 * time.Second) // longer than the right answer is waited for behind a wrong one
 			l.writes <- `{"jsonrpc":"2.0","id":3,"result":{}}`
 		}()
-		if x := wire.Exchange(t.Context(), []byte("{}"), json.RawMessage("3")); x.Result() == nil || x.Misnamed || len(x.Got) != 1 {
+		if x := wire.Exchange(t.Context(), rawclient.Request{Text: []byte("{}"), ID: json.RawMessage("3")}); x.Result() == nil || x.Misnamed || len(x.Got) != 1 {
 			t.Errorf("it gets %s, misnamed: %v, of %d messages", x.Says(), x.Misnamed, len(x.Got))
 		}
 		wire.Close()
@@ -220,7 +218,7 @@ func TestTheFirstTextIsTheFirst(t *testing.T) {
 			time.Sleep(time.Minute)
 			l.writes <- `{"jsonrpc":"2.0","id":1,"result":{}}`
 		}()
-		if x := wire.Exchange(t.Context(), []byte("{}"), json.RawMessage("1")); x.Result() == nil {
+		if x := wire.Exchange(t.Context(), rawclient.Request{Text: []byte("{}"), ID: json.RawMessage("1")}); x.Result() == nil {
 			t.Errorf("it gets %s", x.Says())
 		}
 		if after := wire.First.Sub(began); after != time.Second {
