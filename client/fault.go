@@ -125,11 +125,8 @@ func (e *Error) advice() string {
 	} else if ok {
 		return "" // its text has it
 	}
-	if status, ok := errors.AsType[*protocol.StatusError](e.Err); ok {
-		return status.Advice()
-	}
-	if conn, ok := errors.AsType[*httpclient.ConnError](e.Err); ok && conn.Advice != "" {
-		return conn.Advice
+	if _, advice, known := httpclient.Explain(e.Err); known {
+		return advice
 	}
 	if _, ok := errors.AsType[*revisionError](e.Err); ok {
 		return "ask for a revision that it speaks"

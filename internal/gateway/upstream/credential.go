@@ -79,33 +79,29 @@ func (u *Upstream) explain(ctx context.Context, err error) error {
 		return credential.ExplainAlert(u.hideCode(ctx, err), shown)
 	}
 	p := u.passedOf(dragoman.CallerOf(ctx))
-	advised := func(err error, what, advice string) error {
-		what = u.redact(p, what)
-		if advice != "" {
-			what += "; " + advice
-		}
-		return &advisedError{what, err}
-	}
 	if e, ok := errors.AsType[*oauth.SignInError](err); ok {
 		return u.signInAdvised(ctx, e)
 	}
-	if e, ok := errors.AsType[*httpclient.ConnError](err); ok {
-		return advised(err, e.Reason, e.Advice)
-	}
-	e, ok := errors.AsType[*protocol.StatusError](err)
+	reason, advice, known := httpclient.Explain(err)
+	e, refused := errors.AsType[*protocol.StatusError](err)
 	switch {
-	case !ok:
+	case !known:
 		return credential.ExplainAlert(err, shown)
-	case e.Status == http.StatusUnauthorized, e.Status == http.StatusForbidden:
-		what, advice := u.denied(p, e)
+	case refused && (e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden):
+		var what string
+		what, advice = u.denied(p, e)
+		reason = fmt.Sprintf("the server %s (%s)", what, strings.TrimPrefix(e.Error(), "the server answers "))
 		refusal := *e
 		refusal.RPC = nil // it would be told in place of the text
-		return advised(&refusal, fmt.Sprintf("the server %s (%s)", what, strings.TrimPrefix(e.Error(), "the server answers ")), advice)
+		err = &refusal
+	case refused && e.Status/100 == 3: // where it leads may begin with the URL of the server
+		return &advisedError{u.redactSecrets(p, reason), err}
 	}
-	if e.Status/100 == 3 { // where it leads may begin with the URL of the server
-		return &advisedError{u.redactSecrets(p, e.Error()), err}
+	text := u.redact(p, reason)
+	if advice != "" {
+		text += "; " + advice
 	}
-	return advised(err, e.Error(), e.Advice())
+	return &advisedError{text, err}
 }
 
 // denied says what the server does not want, and what to do.

@@ -4,16 +4,17 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/inspect/rawclient"
 	"github.com/dragoman-mcp/dragoman/internal/util/humanize"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpclient"
 )
 
 // soon is how long before its end a certificate is a problem.
@@ -39,7 +40,8 @@ func (p *prober) network(ctx context.Context, h *rawclient.HTTP) bool {
 		found, err := net.DefaultResolver.LookupHost(ctx, host)
 		if err != nil {
 			p.Verdict = Unreachable
-			p.problem("dns", "check the spelling of the host, and the name servers of this machine", "%s has no address: %s", host, withoutServer(err))
+			_, advice, _ := httpclient.Explain(httpclient.Explained(err, at))
+			p.problem("dns", advice, "%s has no address: %s", host, withoutServer(err))
 			return false
 		}
 		p.ok("dns", "%s, %v", strings.Join(found[:min(len(found), 4)], ", "), humanize.Duration(time.Since(began)))
@@ -48,7 +50,8 @@ func (p *prober) network(ctx context.Context, h *rawclient.HTTP) bool {
 	nc, err := (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(host, port))
 	if err != nil {
 		p.Verdict = Unreachable
-		p.problem("tcp", adviceForDial(err), "port %s of %s: %s", port, host, dialReason(err))
+		_, advice, _ := httpclient.Explain(httpclient.Explained(err, at))
+		p.problem("tcp", cmp.Or(advice, "check the address, and whether a firewall or a VPN is in the way"), "port %s of %s: %s", port, host, dialReason(err))
 		return false
 	}
 	defer nc.Close()
@@ -59,7 +62,7 @@ func (p *prober) network(ctx context.Context, h *rawclient.HTTP) bool {
 		}
 		return true
 	}
-	return p.handshake(ctx, nc, host)
+	return p.handshake(ctx, nc, at)
 }
 
 // withoutServer says why a name has no address, without the name server.
@@ -80,78 +83,32 @@ func dialReason(err error) string {
 	return strings.TrimPrefix(err.Error(), "connect: ")
 }
 
-func adviceForDial(err error) string {
-	if strings.Contains(err.Error(), "refused") {
-		return "nothing listens there: start the server, or correct the port"
-	}
-	return "check the address, and firewalls on the way"
-}
-
 // handshake looks at TLS.
-func (p *prober) handshake(ctx context.Context, nc net.Conn, host string) bool {
+func (p *prober) handshake(ctx context.Context, nc net.Conn, at *url.URL) bool {
 	conf := p.Spec.TLS.Clone()
 	if conf == nil {
 		conf = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
-	conf.ServerName = cmp.Or(conf.ServerName, host)
+	conf.ServerName = cmp.Or(conf.ServerName, at.Hostname())
 	conf.NextProtos = []string{"h2", "http/1.1"}
 	conn := tls.Client(nc, conf)
 	if err := conn.HandshakeContext(ctx); err != nil {
 		p.Verdict = Unreachable
-		p.problem("tls", adviceForTLS(err), "%s", strings.TrimPrefix(tlsReason(err), "tls: "))
+		reason, advice, known := httpclient.Explain(httpclient.Explained(err, at))
+		if !known {
+			reason, advice = strings.TrimPrefix(reason, "tls: "), "look at the server's log of TLS; it may want a client certificate (--cert-file, --key-file)"
+		}
+		p.problem("tls", advice, "%s", reason)
 		return false
 	}
 	state := conn.ConnectionState()
 	leaf := state.PeerCertificates[0]
 	left := time.Until(leaf.NotAfter)
-	text := fmt.Sprintf("%s, %s, certificate for %s by %s, good until %s", tls.VersionName(state.Version), cmp.Or(state.NegotiatedProtocol, "http/1.1"), strings.Join(namesIn(leaf), ", "),
-		cmp.Or(leaf.Issuer.CommonName, strings.Join(leaf.Issuer.Organization, " ")), leaf.NotAfter.Format(time.DateOnly))
+	text := fmt.Sprintf("%s, %s, certificate %s", tls.VersionName(state.Version), cmp.Or(state.NegotiatedProtocol, "http/1.1"), httpclient.DescribeCertificate(leaf))
 	if life := leaf.NotAfter.Sub(leaf.NotBefore); left < soon && left < life/4 {
 		p.problem("tls", "renew the certificate", "%s, which is soon", text)
 	} else {
 		p.ok("tls", "%s", text)
 	}
 	return true
-}
-
-// namesIn returns the first names that a certificate is for.
-func namesIn(c *x509.Certificate) []string {
-	names := c.DNSNames
-	for _, ip := range c.IPAddresses {
-		names = append(names, ip.String())
-	}
-	if len(names) > 4 {
-		names = append(names[:4:4], "…")
-	}
-	return names
-}
-
-// tlsReason says what is wrong with a certificate, and whose it is.
-func tlsReason(err error) string {
-	e, ok := errors.AsType[*tls.CertificateVerificationError](err)
-	if !ok || len(e.UnverifiedCertificates) == 0 {
-		return err.Error()
-	}
-	c := e.UnverifiedCertificates[0]
-	return fmt.Sprintf("the certificate (for %s, by %s, until %s) is not good: %v", strings.Join(namesIn(c), ", "), cmp.Or(c.Issuer.CommonName, "an unnamed authority"), c.NotAfter.Format(time.DateOnly), e.Err)
-}
-
-func adviceForTLS(err error) string {
-	var (
-		authority x509.UnknownAuthorityError
-		name      x509.HostnameError
-		invalid   x509.CertificateInvalidError
-		record    tls.RecordHeaderError
-	)
-	switch {
-	case errors.As(err, &authority):
-		return "if you trust its authority, name the authority's certificate with --ca-file; or the server leaves out certificates between"
-	case errors.As(err, &name):
-		return "use a name that the certificate is for"
-	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
-		return "renew the certificate, or set the clock of this machine"
-	case errors.As(err, &record):
-		return "the port does not speak TLS: use http://, or another port"
-	}
-	return "look at the server's log of TLS; it may want a client certificate (--cert-file, --key-file)"
 }

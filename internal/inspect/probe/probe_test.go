@@ -278,7 +278,7 @@ func TestCertificatesAreShownAndJudged(t *testing.T) {
 	web.TLS = &tls.Config{Certificates: []tls.Certificate{authority.Pair(t, "here")}}
 	web.StartTLS()
 	defer web.Close()
-	expect(t, look(t, &target.Spec{URL: web.URL + "/mcp"}), probe.Unreachable, "tls: the certificate")
+	expect(t, look(t, &target.Spec{URL: web.URL + "/mcp"}), probe.Unreachable, "tls: its certificate")
 	r := look(t, &target.Spec{URL: web.URL + "/mcp", TLS: &tls.Config{RootCAs: authority.Pool()}})
 	if !note(r, "tls: TLS 1.3") || r.Verdict == probe.Unreachable {
 		t.Error("the certificate is not shown")

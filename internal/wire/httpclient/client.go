@@ -222,7 +222,7 @@ func (c *Client) Do(ctx context.Context, method string, at *url.URL, body []byte
 		set(req.Header)
 	}
 	resp, err := c.HTTP.Do(req)
-	return resp, Explain(err, at)
+	return resp, Explained(err, at)
 }
 
 // Acquire says that somebody uses the client's connections, until Release. Those that are

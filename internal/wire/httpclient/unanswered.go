@@ -44,9 +44,21 @@ func (e *ConnError) Outcome() string {
 	return protocol.OutcomeNotSent
 }
 
-// Explain returns the error of a request to a URL as a *ConnError, if the reason is known, or
+// Explain returns why a request has failed, and what to do about it, if the error is a *ConnError or
+// a *protocol.StatusError. Of another error only the text is known.
+func Explain(err error) (reason, advice string, known bool) {
+	if e, ok := errors.AsType[*ConnError](err); ok {
+		return e.Reason, e.Advice, true
+	}
+	if e, ok := errors.AsType[*protocol.StatusError](err); ok {
+		return e.Error(), e.Advice(), true
+	}
+	return err.Error(), "", false
+}
+
+// Explained returns the error of a request to a URL as a *ConnError, if the reason is known, or
 // as it is, but without the URL, which may hold secrets.
-func Explain(err error, at *url.URL) error {
+func Explained(err error, at *url.URL) error {
 	err = WithoutURL(err)
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
@@ -156,7 +168,7 @@ func explainDial(op *net.OpError, timeout bool) *ConnError {
 // explainCertificate says what is wrong with the certificate of a server.
 func explainCertificate(err *tls.CertificateVerificationError, at *url.URL) *ConnError {
 	leaf := err.UnverifiedCertificates[0]
-	shown := "; it shows one " + describe(leaf)
+	shown := "; it shows one " + DescribeCertificate(leaf)
 	if _, ok := errors.AsType[x509.HostnameError](err); ok {
 		return &ConnError{
 			Reason: "its certificate is not for " + at.Hostname() + shown,
@@ -186,8 +198,8 @@ func explainCertificate(err *tls.CertificateVerificationError, at *url.URL) *Con
 // maxNames is how many names of a certificate are told.
 const maxNames = 5
 
-// describe returns whose a certificate is. All of it is the server's own words.
-func describe(c *x509.Certificate) string {
+// DescribeCertificate returns whose a certificate is. All of it is the server's own words.
+func DescribeCertificate(c *x509.Certificate) string {
 	names := c.DNSNames
 	for _, ip := range c.IPAddresses {
 		names = append(names, ip.String())
