@@ -42,7 +42,7 @@ type Rule struct {
 }
 
 // needs are what a rule can be seen at.
-type needs uint16
+type needs uint32
 
 const (
 	legacyEra needs = 1 << iota
@@ -55,10 +55,13 @@ const (
 	namedTool  // the user has named one to call
 	smokeAlone // part of the smoke test, too
 	listens    // the server tells of changes of its tools
+	onlyModern // the server says that it speaks no legacy revision
+	sessions   // Streamable HTTP with sessions
+	versions   // the revision has MCP-Protocol-Version
 
 	// anew, times a number, is how many conversations of its own the rule begins. More would be
 	// begun, too, but the processes for these are started ahead of time.
-	anew needs = 1 << 12
+	anew needs = 1 << 16
 )
 
 // An outcome is what became of looking.
@@ -81,6 +84,14 @@ func found(list []Finding) outcome { return outcome{findings: list} }
 // fail says what is wrong, and shows the exchange in which it was seen, which may be nil.
 func fail(x *rawclient.Exchange, format string, args ...any) outcome {
 	return found([]Finding{finding(x, format, args...)})
+}
+
+// verify fails, with a text about what was seen instead, unless what a rule wants holds.
+func verify(holds bool, x *rawclient.Exchange, format string, args ...any) outcome {
+	if holds {
+		return pass()
+	}
+	return fail(x, format, args...)
 }
 
 func finding(x *rawclient.Exchange, format string, args ...any) Finding {
@@ -235,6 +246,9 @@ func (r *run) applies(rule *Rule) outcome {
 		{modernEra, r.modern != nil, cmp.Or(r.silent[modernEra], "the server speaks no modern revision")},
 		{haveTools, r.tools != nil, cmp.Or(r.silent[haveTools], "the server has no tools")},
 		{listens, r.modern != nil && r.tellsOfTools(), "the server does not tell of changes of its tools"},
+		{onlyModern, r.legacy == nil && r.takenBack == nil && r.silent[legacyEra] == "", "the server speaks legacy revisions, too, or does not say that it does not"},
+		{sessions, r.http != nil && r.legacy != nil && r.legacy.Session().ID != "", "the server gives no sessions"},
+		{versions, r.legacy != nil && r.legacy.Revision.NeedsVersionHeader(), "its revision does not have that header"},
 		{namedTool, r.Call != "", "no tool is named by --call"},
 	} {
 		if rule.needs&n.need != 0 && !n.has {

@@ -136,10 +136,7 @@ func ping(ctx context.Context, r *run) outcome {
 	}
 	result := members(x.Result())
 	delete(result, "_meta")
-	if result == nil || len(result) > 0 {
-		return fail(x, "its result is not empty")
-	}
-	return pass()
+	return verify(result != nil && len(result) == 0, x, "its result is not empty")
 }
 
 // members returns those of an object.
@@ -246,18 +243,12 @@ func (r *run) askUnknown(ctx context.Context) *rawclient.Exchange {
 
 func modernEnvelope(ctx context.Context, r *run) outcome {
 	x := r.askWith(ctx, withoutCapabilities)
-	if x.Code() != protocol.CodeInvalidParams {
-		return fail(x, "it gets %s", x.Says())
-	}
-	return pass()
+	return verify(x.Code() == protocol.CodeInvalidParams, x, "it gets %s", x.Says())
 }
 
 func modernClientInfo(ctx context.Context, r *run) outcome {
 	x := r.askWith(ctx, func(meta rawclient.Object) { delete(meta, protocol.MetaClientInfo) })
-	if x.Result() == nil {
-		return fail(x, "without clientInfo it gets %s", x.Says())
-	}
-	return pass()
+	return verify(x.Result() != nil, x, "without clientInfo it gets %s", x.Says())
 }
 
 func modernVersion(ctx context.Context, r *run) outcome {
@@ -267,10 +258,7 @@ func modernVersion(ctx context.Context, r *run) outcome {
 	}
 	var data struct{ Supported []string }
 	_ = json.Unmarshal(x.Answer.Error.Data, &data) // then it names none
-	if len(data.Supported) == 0 {
-		return fail(x, "the error does not name the revisions that are spoken, in data.supported")
-	}
-	return pass()
+	return verify(len(data.Supported) > 0, x, "the error does not name the revisions that are spoken, in data.supported")
 }
 
 // tellsOfTools reports whether the server tells of changes of its tools in the modern era.
@@ -296,10 +284,7 @@ func modernListen(ctx context.Context, r *run) outcome {
 	}
 	var ack acknowledgement
 	_ = json.Unmarshal(x.Got[0].Params, &ack) // then it names none
-	if string(ack.Meta[protocol.MetaSubscriptionID]) != string(members(x.Sent)["id"]) {
-		return fail(x, "the acknowledgement does not name the id of the request as its subscription")
-	}
-	return pass()
+	return verify(string(ack.Meta[protocol.MetaSubscriptionID]) == string(members(x.Sent)["id"]), x, "the acknowledgement does not name the id of the request as its subscription")
 }
 
 func modernStatus(ctx context.Context, r *run) outcome {

@@ -34,10 +34,7 @@ func httpType(_ context.Context, r *run) outcome {
 
 func httpAccepted(ctx context.Context, r *run) outcome {
 	x := r.legacy.Harmless(ctx)
-	if x.Status() != http.StatusAccepted || len(x.HTTP.Body) > 0 {
-		return fail(x, "it gets %s, with a body of %d bytes", x.HTTP.Says(), len(x.HTTP.Body))
-	}
-	return pass()
+	return verify(x.Status() == http.StatusAccepted && len(x.HTTP.Body) == 0, x, "it gets %s, with a body of %d bytes", x.HTTP.Says(), len(x.HTTP.Body))
 }
 
 func httpStreamEnd(_ context.Context, r *run) outcome {
@@ -72,10 +69,7 @@ func httpBuffering(_ context.Context, r *run) outcome {
 
 func httpMethods(ctx context.Context, r *run) outcome {
 	x := r.send(ctx, func(c *rawclient.Call) { c.Method = http.MethodPut })
-	if x.Status() != http.StatusMethodNotAllowed && x.Status() != http.StatusNotImplemented {
-		return fail(x, "PUT gets %s", x.Says())
-	}
-	return pass()
+	return verify(x.Status() == http.StatusMethodNotAllowed || x.Status() == http.StatusNotImplemented, x, "PUT gets %s", x.Says())
 }
 
 func httpGet(ctx context.Context, r *run) outcome {
@@ -84,10 +78,7 @@ func httpGet(ctx context.Context, r *run) outcome {
 		return skip("there is no session")
 	}
 	x := s.Background(ctx, r.Timeout)
-	if x.Status() != http.StatusMethodNotAllowed && !x.IsStream() {
-		return fail(x, "it gets %s", x.Says())
-	}
-	return pass()
+	return verify(x.Status() == http.StatusMethodNotAllowed || x.IsStream(), x, "it gets %s", x.Says())
 }
 
 // getAnswers asks while the stream of GET is open.
@@ -126,10 +117,7 @@ func asText(c *rawclient.Call) { c.Header["Content-Type"] = "text/plain" }
 
 // refuses fails unless a request was refused.
 func refuses(x *rawclient.Exchange, what string) outcome {
-	if x.Status()/100 != 4 {
-		return fail(x, "%s gets %s", what, x.Says())
-	}
-	return pass()
+	return verify(x.Status()/100 == 4, x, "%s gets %s", what, x.Says())
 }
 
 func httpContentType(ctx context.Context, r *run) outcome {
@@ -173,39 +161,21 @@ func httpHost(ctx context.Context, r *run) outcome {
 }
 
 func httpVersion(ctx context.Context, r *run) outcome {
-	if !r.legacy.Revision.NeedsVersionHeader() {
-		return skip("its revision does not have that header")
-	}
-	if x := r.legacy.PingAs(ctx, rawclient.UnknownVersion); x.Status() != http.StatusBadRequest {
-		return fail(x, "it gets %s", x.Says())
-	}
-	return pass()
+	x := r.legacy.PingAs(ctx, rawclient.UnknownVersion)
+	return verify(x.Status() == http.StatusBadRequest, x, "it gets %s", x.Says())
 }
 
 func versionAbsent(ctx context.Context, r *run) outcome {
-	switch {
-	case r.legacy.Session().ID == "":
-		return skip(noSessions)
-	case !r.legacy.Revision.NeedsVersionHeader():
-		return skip("its revision does not have that header")
-	}
-	if x := r.legacy.PingAs(ctx, func(s *rawclient.Session) { s.Version = "" }); x.Result() == nil {
-		return fail(x, "without it a request in a session gets %s", x.Says())
-	}
-	return pass()
+	x := r.legacy.PingAs(ctx, func(s *rawclient.Session) { s.Version = "" })
+	return verify(x.Result() != nil, x, "without it a request in a session gets %s", x.Says())
 }
 
 // minSession is how long a session id must be that cannot be guessed.
 const minSession = 16
 
-// noSessions is why rules of sessions do not apply.
-const noSessions = "the server gives no sessions"
-
 func sessionID(_ context.Context, r *run) outcome {
 	id := r.legacy.Session().ID
 	switch {
-	case id == "":
-		return skip(noSessions)
 	case strings.ContainsFunc(id, func(c rune) bool { return c < 0x21 || c > 0x7e }):
 		return fail(nil, "it has characters that a header should not have")
 	case len(id) < minSession:
@@ -222,36 +192,20 @@ func sessionUnique(_ context.Context, r *run) outcome {
 		}
 		seen[s.ID] = true
 	}
-	if r.legacy.Session().ID == "" {
-		return skip(noSessions)
-	}
 	return pass()
 }
 
 func sessionNeeded(ctx context.Context, r *run) outcome {
-	if r.legacy.Session().ID == "" {
-		return skip(noSessions)
-	}
-	if x := r.legacy.PingAs(ctx, func(s *rawclient.Session) { s.ID = "" }); x.Status() != http.StatusBadRequest {
-		return fail(x, "it gets %s", x.Says())
-	}
-	return pass()
+	x := r.legacy.PingAs(ctx, func(s *rawclient.Session) { s.ID = "" })
+	return verify(x.Status() == http.StatusBadRequest, x, "it gets %s", x.Says())
 }
 
 func sessionUnknown(ctx context.Context, r *run) outcome {
-	if r.legacy.Session().ID == "" {
-		return skip(noSessions)
-	}
-	if x := r.legacy.PingAs(ctx, rawclient.UnknownID); x.Status() != http.StatusNotFound {
-		return fail(x, "it gets %s: clients begin anew at a 404 only", x.Says())
-	}
-	return pass()
+	x := r.legacy.PingAs(ctx, rawclient.UnknownID)
+	return verify(x.Status() == http.StatusNotFound, x, "it gets %s: clients begin anew at a 404 only", x.Says())
 }
 
 func sessionDelete(ctx context.Context, r *run) outcome {
-	if r.legacy.Session().ID == "" {
-		return skip(noSessions)
-	}
 	c, err := r.begin(ctx)
 	if err != nil {
 		return fail(nil, "another session cannot be begun: %v", err)

@@ -45,18 +45,7 @@ func modernNames(list []string) []string {
 	return list
 }
 
-// isModernOnly reports whether the server has told that it speaks no legacy revision.
-func (r *run) isModernOnly() bool {
-	return r.legacy == nil && r.takenBack == nil && r.silent[legacyEra] == ""
-}
-
-// speaksLegacy is why rules of servers do not apply that speak modern revisions alone.
-const speaksLegacy = "the server speaks legacy revisions, too, or does not say that it does not"
-
 func modernOnly(_ context.Context, r *run) outcome {
-	if !r.isModernOnly() {
-		return skip(speaksLegacy)
-	}
 	said := []byte{}
 	for _, m := range r.declined.Got {
 		said = append(said, m.Text...)
@@ -70,9 +59,6 @@ func modernOnly(_ context.Context, r *run) outcome {
 }
 
 func modernMethods(ctx context.Context, r *run) outcome {
-	if !r.isModernOnly() {
-		return skip(speaksLegacy)
-	}
 	var bad []Finding
 	s := &rawclient.Session{HTTP: r.http, Version: r.modern.Revision.String()}
 	for _, x := range []*rawclient.Exchange{s.Background(ctx, r.Timeout), s.Delete(ctx, r.Timeout)} {
@@ -92,18 +78,12 @@ func modernBare(ctx context.Context, r *run) outcome {
 	header := rawclient.Object{protocol.HeaderVersion: r.modern.Revision.String(), protocol.HeaderMethod: protocol.MethodDiscover}
 	c := r.client(&rawclient.Session{HTTP: r.http, Override: header}, protocol.LatestLegacy) // which has no envelope
 	x := c.Ask(ctx, protocol.MethodDiscover, nil)
-	if x.Status() != http.StatusBadRequest || x.Code() != protocol.CodeInvalidParams && x.Code() != protocol.CodeHeaderMismatch {
-		return fail(x, "it gets %s", x.Says())
-	}
-	return pass()
+	return verify(x.Status() == http.StatusBadRequest && (x.Code() == protocol.CodeInvalidParams || x.Code() == protocol.CodeHeaderMismatch), x, "it gets %s", x.Says())
 }
 
 func modernEncoding(ctx context.Context, r *run) outcome {
 	x := r.ask(ctx, r.modern, protocol.MethodCallTool, rawclient.Object{"name": "dragoman_no_such_t\u00f6\u00f6l", "arguments": rawclient.Object{}})
-	if x.Code() == protocol.CodeHeaderMismatch {
-		return fail(x, "a name that is not ASCII gets %s: its Mcp-Name is in base64, as it has to be", x.Says())
-	}
-	return pass()
+	return verify(x.Code() != protocol.CodeHeaderMismatch, x, "a name that is not ASCII gets %s: its Mcp-Name is in base64, as it has to be", x.Says())
 }
 
 // resource returns the URI of a resource that the server lists in the modern era, or "".
@@ -152,10 +132,7 @@ func modernEventIDs(_ context.Context, r *run) outcome {
 
 func modernSessionIgnored(ctx context.Context, r *run) outcome {
 	x := r.with(ctx, rawclient.Object{protocol.HeaderSession: rawclient.NoSession, protocol.HeaderLastEventID: "dragoman-none"}, protocol.MethodDiscover, nil)
-	if x.Result() == nil {
-		return fail(x, "with them it gets %s", x.Says())
-	}
-	return pass()
+	return verify(x.Result() != nil, x, "with them it gets %s", x.Says())
 }
 
 // second returns another conversation of the modern era.
@@ -182,10 +159,7 @@ func modernSteady(ctx context.Context, r *run) outcome {
 	a, b := toolNames(toolsOf(here)), toolNames(toolsOf(there))
 	slices.Sort(a) // list-steady looks at the order
 	slices.Sort(b)
-	if !slices.Equal(a, b) {
-		return fail(there.Last(), "in one conversation there are %s, in another %s", names(a), names(b))
-	}
-	return pass()
+	return verify(slices.Equal(a, b), there.Last(), "in one conversation there are %s, in another %s", names(a), names(b))
 }
 
 // listen begins to listen for changes of tools, once, in the second conversation.
@@ -237,10 +211,7 @@ func modernListenParams(ctx context.Context, r *run) outcome {
 	if err != nil {
 		return fail(nil, "another conversation cannot be begun: %v", err)
 	}
-	if x.Code() != protocol.CodeInvalidParams {
-		return fail(x, "it gets %s", saysHeard(x))
-	}
-	return pass()
+	return verify(x.Code() == protocol.CodeInvalidParams, x, "it gets %s", saysHeard(x))
 }
 
 // saysHeard says what the first message of a subscription is.
@@ -313,8 +284,5 @@ func modernLogLevel(ctx context.Context, r *run) outcome {
 	meta := r.modern.Meta()
 	meta[protocol.MetaLogLevel] = "dragoman"
 	x := r.ask(ctx, r.modern, method, rawclient.Object{"_meta": meta})
-	if x.Code() != protocol.CodeInvalidParams {
-		return fail(x, "it gets %s", x.Says())
-	}
-	return pass()
+	return verify(x.Code() == protocol.CodeInvalidParams, x, "it gets %s", x.Says())
 }

@@ -44,10 +44,8 @@ func oldHost(ctx context.Context, r *run) outcome {
 }
 
 func oldAccepted(ctx context.Context, r *run) outcome {
-	if x := r.postOld(ctx, nil); x.Status() != http.StatusAccepted {
-		return fail(x, "it gets %s", x.Says())
-	}
-	return pass()
+	x := r.postOld(ctx, nil)
+	return verify(x.Status() == http.StatusAccepted, x, "it gets %s", x.Says())
 }
 
 func oldContentType(ctx context.Context, r *run) outcome {

@@ -69,10 +69,7 @@ func unknownMethod(ctx context.Context, r *run) outcome {
 func textID(ctx context.Context, r *run) outcome {
 	c := r.main()
 	x := r.keep(c.AskAs(ctx, "dragoman-id", harmless(c), nil))
-	if x.Answer == nil || x.Misnamed {
-		return fail(x, `the request with the id "dragoman-id" gets %s`, describeID(x))
-	}
-	return pass()
+	return verify(x.Answer != nil && !x.Misnamed, x, `the request with the id "dragoman-id" gets %s`, describeID(x))
 }
 
 // describeID says which id an answer has.
@@ -108,10 +105,7 @@ func notification(ctx context.Context, r *run) outcome {
 			return fail(sent, "an unknown notification is answered")
 		}
 	}
-	if x.Answer == nil {
-		return fail(x, "after an unknown notification nothing is answered: %s", x.Says())
-	}
-	return pass()
+	return verify(x.Answer != nil, x, "after an unknown notification nothing is answered: %s", x.Says())
 }
 
 // crowd is how many requests are sent at once.
@@ -268,10 +262,7 @@ func listCursor(ctx context.Context, r *run) outcome {
 		return skip("the server has no tools")
 	}
 	x := r.ask(ctx, r.main(), protocol.MethodListTools, rawclient.Object{"cursor": "dragoman-no-such-cursor"})
-	if x.Code() != protocol.CodeInvalidParams {
-		return fail(x, "it is answered by %s", x.Says())
-	}
-	return pass()
+	return verify(x.Code() == protocol.CodeInvalidParams, x, "it is answered by %s", x.Says())
 }
 
 func listSteady(ctx context.Context, r *run) outcome {
@@ -294,10 +285,7 @@ func unknownTool(ctx context.Context, r *run) outcome {
 	x := r.ask(ctx, r.main(), protocol.MethodCallTool, rawclient.Object{"name": "dragoman_no_such_tool", "arguments": rawclient.Object{}})
 	var result struct{ IsError bool }
 	_ = json.Unmarshal(x.Result(), &result) // an answer that cannot be read is no error
-	if !x.Failed() && !result.IsError {
-		return fail(x, "a call of a tool that does not exist gets %s", x.Says())
-	}
-	return pass()
+	return verify(x.Failed() || result.IsError, x, "a call of a tool that does not exist gets %s", x.Says())
 }
 
 func unknownResource(ctx context.Context, r *run) outcome {
@@ -335,10 +323,7 @@ func unknownPrompt(ctx context.Context, r *run) outcome {
 		return skip("the server has no prompts")
 	}
 	x := r.ask(ctx, r.main(), protocol.MethodGetPrompt, rawclient.Object{"name": "dragoman_no_such_prompt"})
-	if !x.Failed() {
-		return fail(x, "it gets %s", x.Says())
-	}
-	return pass()
+	return verify(x.Failed(), x, "it gets %s", x.Says())
 }
 
 func logLevel(ctx context.Context, r *run) outcome {
@@ -346,10 +331,7 @@ func logLevel(ctx context.Context, r *run) outcome {
 		return skip("the server does not log")
 	}
 	x := r.ask(ctx, r.legacy, protocol.MethodSetLevel, rawclient.Object{"level": "dragoman"})
-	if x.Code() != protocol.CodeInvalidParams {
-		return fail(x, "it gets %s", x.Says())
-	}
-	return pass()
+	return verify(x.Code() == protocol.CodeInvalidParams, x, "it gets %s", x.Says())
 }
 
 // spokenShape judges all messages.

@@ -34,10 +34,8 @@ func socketHost(ctx context.Context, r *run) outcome {
 }
 
 func socketSubprotocol(_ context.Context, r *run) outcome {
-	if got := r.opened.Header.Get("Sec-WebSocket-Protocol"); !strings.EqualFold(got, "mcp") {
-		return fail(r.opened.Exchange(), "mcp is offered, and it agrees to %q", got)
-	}
-	return pass()
+	got := r.opened.Header.Get("Sec-WebSocket-Protocol")
+	return verify(strings.EqualFold(got, "mcp"), r.opened.Exchange(), "mcp is offered, and it agrees to %q", got)
 }
 
 func socketPing(ctx context.Context, r *run) outcome {
@@ -47,10 +45,7 @@ func socketPing(ctx context.Context, r *run) outcome {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, c.Timeout, rawclient.ErrSilent)
 	defer cancel()
-	if r.sockets[len(r.sockets)-1].Ping(ctx) != nil {
-		return fail(nil, "there is no pong within %v", c.Timeout)
-	}
-	return pass()
+	return verify(r.sockets[len(r.sockets)-1].Ping(ctx) == nil, nil, "there is no pong within %v", c.Timeout)
 }
 
 func socketClose(ctx context.Context, r *run) outcome {

@@ -256,17 +256,12 @@ func toolHeader(ctx context.Context, r *run) outcome {
 
 func toolsCount(_ context.Context, r *run) outcome {
 	n := len(r.tools.Entries)
-	if n > maxTools {
-		return fail(nil, "there are %d", n)
-	}
-	return pass()
+	return verify(n <= maxTools, nil, "there are %d", n)
 }
 
 func toolsSize(_ context.Context, r *run) outcome {
-	if tokens := r.tools.Tokens(); tokens > maxTokens {
-		return fail(nil, "it costs about %d, %d bytes", tokens, r.tools.Bytes)
-	}
-	return pass()
+	tokens := r.tools.Tokens()
+	return verify(tokens <= maxTokens, nil, "it costs about %d, %d bytes", tokens, r.tools.Bytes)
 }
 
 // call calls the tool that the user has named, once.
