@@ -16,7 +16,7 @@ import (
 
 // send makes a request as the first one of a conversation is, but for what is changed.
 func (r *run) send(ctx context.Context, change func(*rawclient.Call)) *rawclient.Exchange {
-	x, s := r.main().Greet(ctx, r.http, change)
+	x, s := r.main().GreetAs(ctx, r.http, change)
 	if s != nil {
 		r.sessions = append(r.sessions, s)
 	}

@@ -233,21 +233,11 @@ func (r *run) reach() error {
 		c := *d
 		c.Grace = cmp.Or(r.Grace, grace)
 		r.pool, r.how = rawclient.NewPool(&c), "stdio"
-		r.dial = func(context.Context) (rawclient.Wire, error) {
-			conn, err := r.pool.Open()
-			if err != nil {
-				return nil, err
-			}
-			return conn, nil
-		}
+		r.dial = r.pool.Open
 		return nil
 	case *stdio.Address:
 		r.dial = func(ctx context.Context) (rawclient.Wire, error) {
-			wire, err := rawclient.DialSocket(ctx, d, r.Spec.Framing)
-			if err != nil {
-				return nil, err
-			}
-			return wire, nil
+			return rawclient.DialSocket(ctx, d, r.Spec.Framing)
 		}
 		return nil
 	}
@@ -271,11 +261,7 @@ func (r *run) reach() error {
 		return err
 	}
 	r.http, r.shut, r.how = h, h.Close, "Streamable HTTP"
-	r.dial = func(context.Context) (rawclient.Wire, error) {
-		s := &rawclient.Session{HTTP: h}
-		r.sessions = append(r.sessions, s)
-		return s, nil
-	}
+	r.dial = h.Open
 	return nil
 }
 
@@ -302,6 +288,9 @@ func (r *run) fresh(ctx context.Context) (rawclient.Wire, error) {
 		return nil, err
 	}
 	r.wires = append(r.wires, w)
+	if s, ok := w.(*rawclient.Session); ok {
+		r.sessions = append(r.sessions, s)
+	}
 	if wire, ok := w.(interface{ Hurry() }); ok && r.misnames {
 		wire.Hurry()
 	}

@@ -35,7 +35,7 @@ func (p *prober) command(ctx context.Context) {
 	pool := rawclient.NewPool(&cmd)
 	defer pool.Close()
 	p.stage("how it starts")
-	conn, err := pool.Open()
+	w, err := pool.Open(ctx)
 	if err != nil {
 		p.Verdict = Unreachable
 		advice := ""
@@ -46,7 +46,8 @@ func (p *prober) command(ctx context.Context) {
 		p.problem("start", advice, "it cannot be started: %v", err)
 		return
 	}
-	first := conn.Process // which may get a successor
+	conn := w.(*rawclient.PoolConn) // that is what a Pool opens
+	first := conn.Process           // which may get a successor
 	answered, alive := p.greet(ctx, conn)
 	if !answered {
 		pool.Close()
@@ -57,13 +58,7 @@ func (p *prober) command(ctx context.Context) {
 		pool.Allow(p.nextGrace())
 		p.answerTimeout, p.startTimeout = rawclient.Patience(first.First.Sub(first.Began), p.Timeout, p.Start)
 		p.expect = pool.Expect
-		p.survey(ctx, func(context.Context) (rawclient.Wire, error) {
-			next, err := pool.Open()
-			if err != nil {
-				return nil, err
-			}
-			return next, nil
-		})
+		p.survey(ctx, pool.Open)
 		if p.first != nil {
 			p.stage("how it ends")
 			pool.Settle()                  // it ends alone, and not beside others
@@ -81,12 +76,21 @@ func (p *prober) command(ctx context.Context) {
 
 // tryOther reports whether a server that does not answer initialize in lines answers something else.
 func (p *prober) tryOther(ctx context.Context, cmd *stdio.Command) bool {
-	if cmd.Framing != stdio.ContentLength && p.tryFrames(ctx, *cmd) {
-		p.problem("framing", "write one message a line, or use it with --framing content-length", "it understands frames with a Content-Length header and no lines, which most clients write")
-		cmd.Framing = stdio.ContentLength
-		return true
+	if cmd.Framing != stdio.ContentLength {
+		p.stage("whether it wants frames")
+		framed := *cmd
+		framed.Framing = stdio.ContentLength
+		if x := p.try(ctx, framed, protocol.LatestLegacy); x.Answer != nil && !x.Misnamed { // and not the error of one who reads lines
+			p.problem("framing", "write one message a line, or use it with --framing content-length", "it understands frames with a Content-Length header and no lines, which most clients write")
+			cmd.Framing = stdio.ContentLength
+			return true
+		}
 	}
-	return ctx.Err() == nil && p.tryModern(ctx, *cmd)
+	if ctx.Err() != nil {
+		return false
+	}
+	p.stage("whether it speaks the modern era alone")
+	return p.try(ctx, *cmd, protocol.Latest).Answer != nil
 }
 
 // nextGrace is how long those processes may take to end which are not judged.
@@ -199,31 +203,17 @@ func (p *prober) showEnd(first *rawclient.Process, alive bool) {
 	}
 }
 
-// tryFrames reports whether a server answers frames with a Content-Length header.
-func (p *prober) tryFrames(ctx context.Context, cmd stdio.Command) bool {
-	p.stage("whether it wants frames")
-	cmd.Framing, cmd.Grace = stdio.ContentLength, p.nextGrace()
-	w, err := rawclient.Start(&cmd)
-	if err != nil {
-		return false
-	}
-	defer w.Close()
-	x := p.client(w).Initialize(ctx, protocol.LatestLegacy.String())
-	return x.Answer != nil && !x.Misnamed // and not the error of one who reads lines
-}
-
-// tryModern reports whether a server that knows no initialize answers server/discover.
-func (p *prober) tryModern(ctx context.Context, cmd stdio.Command) bool {
-	p.stage("whether it speaks the modern era alone")
+// try starts a process and returns what came of its first request, in a revision.
+func (p *prober) try(ctx context.Context, cmd stdio.Command, rev protocol.Revision) *rawclient.Exchange {
 	cmd.Grace = p.nextGrace()
 	w, err := rawclient.Start(&cmd)
 	if err != nil {
-		return false
+		return &rawclient.Exchange{Err: err}
 	}
 	defer w.Close()
 	c := p.client(w)
-	c.Revision = protocol.Latest
-	return c.Ask(ctx, protocol.MethodDiscover, nil).Answer != nil
+	c.Revision = rev
+	return c.Greet(ctx)
 }
 
 // madeByShells are variables that say nothing to a server.
@@ -275,11 +265,7 @@ func (p *prober) socket(ctx context.Context) {
 	open := func(ctx context.Context) (rawclient.Wire, error) {
 		ctx, cancel := context.WithTimeout(ctx, p.Timeout)
 		defer cancel()
-		wire, err := rawclient.DialSocket(ctx, at, p.Spec.Framing)
-		if err != nil {
-			return nil, err
-		}
-		return wire, nil
+		return rawclient.DialSocket(ctx, at, p.Spec.Framing)
 	}
 	began := time.Now()
 	w, err := open(ctx)

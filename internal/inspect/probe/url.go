@@ -70,15 +70,14 @@ func (p *prober) url(ctx context.Context) {
 
 // post tries Streamable HTTP.
 func (p *prober) post(ctx context.Context, h *rawclient.HTTP) opener {
-	open := func(context.Context) (rawclient.Wire, error) { return &rawclient.Session{HTTP: h}, nil }
 	s := &rawclient.Session{HTTP: h}
 	c := p.client(s)
-	x := c.Initialize(ctx, c.Revision.String())
+	x := c.Greet(ctx)
 	for range 3 {
 		if !p.redirected(h, x.HTTP) {
 			break
 		}
-		x = c.Initialize(ctx, c.Revision.String())
+		x = c.Greet(ctx)
 	}
 	defer p.end(ctx, s)
 	r := x.HTTP
@@ -107,16 +106,15 @@ func (p *prober) post(ctx context.Context, h *rawclient.HTTP) opener {
 	if x.Result() == nil { // it may be of the modern era alone
 		modern := p.client(&rawclient.Session{HTTP: h})
 		modern.Revision = protocol.Latest
-		if found := modern.Ask(ctx, protocol.MethodDiscover, nil); found.Result() == nil {
+		if modern.Greet(ctx).Result() == nil {
 			p.Transports[streamable] = false
-			text, advice := explain(http.MethodPost, r)
-			p.Lines = append(p.Lines, Line{Topic: "transport", State: Note, Text: streamable + ": no: " + text, Advice: advice})
+			p.refused(streamable, http.MethodPost, r)
 			return nil
 		}
 	}
 	p.Transports[streamable] = true
 	p.ok("transport", "%s: answers by %s, %v", streamable, how, humanize.Duration(r.Took))
-	return open
+	return h.Open
 }
 
 // describeBody says what came in place of a message.
@@ -155,32 +153,36 @@ func (p *prober) redirected(h *rawclient.HTTP, r *rawclient.Reply) bool {
 	return true
 }
 
-// explain says in plain words what a status means for MCP, and what to do.
-func explain(method string, r *rawclient.Reply) (text, advice string) {
-	text = r.Says()
-	switch r.Status {
+// refused notes that a transport is not spoken, by how a request of it was answered.
+func (p *prober) refused(transport, method string, r *rawclient.Reply) {
+	p.Lines = append(p.Lines, Line{Topic: "transport", State: Note, Text: transport + ": no: " + r.Says(), Advice: adviceFor(method, r.Status)})
+}
+
+// adviceFor says in plain words what a status means for MCP, and what to do.
+func adviceFor(method string, status int) string {
+	switch status {
 	case http.StatusNotFound:
-		advice = "nothing is at this path: servers are often at /mcp, those of HTTP+SSE at /sse"
+		return "nothing is at this path: servers are often at /mcp, those of HTTP+SSE at /sse"
 	case http.StatusMethodNotAllowed:
-		advice = "the path does not take " + method + ": it may be that of HTTP+SSE, or a page"
+		return "the path does not take " + method + ": it may be that of HTTP+SSE, or a page"
 	case http.StatusNotAcceptable:
-		advice = "the server refuses Accept: application/json, text/event-stream, which clients must send"
+		return "the server refuses Accept: application/json, text/event-stream, which clients must send"
 	case http.StatusUnsupportedMediaType:
-		advice = "the server refuses Content-Type: application/json, which clients must send"
+		return "the server refuses Content-Type: application/json, which clients must send"
 	case http.StatusBadRequest:
-		advice = "the server refuses the request as such; its error says why, or its log"
+		return "the server refuses the request as such; its error says why, or its log"
 	case http.StatusForbidden:
-		advice = "it is refused to us: an address, a host name or a token may not be allowed there"
+		return "it is refused to us: an address, a host name or a token may not be allowed there"
 	case http.StatusMisdirectedRequest:
-		advice = "the server does not know this host name; check the URL, and its list of allowed hosts"
+		return "the server does not know this host name; check the URL, and its list of allowed hosts"
 	case http.StatusTooManyRequests:
-		advice = "too many requests were made; wait, and try again"
+		return "too many requests were made; wait, and try again"
 	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		advice = "a proxy answers, and the server behind it does not"
+		return "a proxy answers, and the server behind it does not"
 	case http.StatusInternalServerError:
-		advice = "the server has failed; its log says why"
+		return "the server has failed; its log says why"
 	}
-	return text, advice
+	return ""
 }
 
 // adviceForNothing looks whether the server is somewhere near.
@@ -192,7 +194,7 @@ func (p *prober) adviceForNothing(ctx context.Context, h *rawclient.HTTP) string
 		if at.Path == h.At.Path {
 			continue
 		}
-		x, s := p.client(nil).Greet(ctx, h, func(c *rawclient.Call) { c.URL = at })
+		x, s := p.client(nil).GreetAs(ctx, h, func(c *rawclient.Call) { c.URL = at })
 		if s != nil {
 			p.end(ctx, s)
 		}
@@ -237,8 +239,7 @@ func (p *prober) httpSSE(ctx context.Context, h *rawclient.HTTP) opener {
 	case r.Status == http.StatusOK && r.Stream:
 		p.problem("transport", "name the endpoint first, on the same origin", "%s: %v", httpSSE, err)
 	case r.Status != 0:
-		text, advice := explain(http.MethodGet, r)
-		p.Lines = append(p.Lines, Line{Topic: "transport", State: Note, Text: httpSSE + ": no: " + text, Advice: advice})
+		p.refused(httpSSE, http.MethodGet, r)
 	default:
 		p.note("transport", "%s: no: %v", httpSSE, err)
 	}
@@ -296,8 +297,7 @@ func (p *prober) webSocket(ctx context.Context, h *rawclient.HTTP, named bool) o
 		p.Verdict = Authorization
 		p.problem("authorization", "give it a token with -H 'Authorization: Bearer ...' or --server-token-file", "the handshake is refused with status 401")
 	case r != nil:
-		text, advice := explain(http.MethodGet, r)
-		p.problem("transport", advice, "no socket is opened: %s", text)
+		p.problem("transport", adviceFor(http.MethodGet, r.Status), "no socket is opened: %s", r.Says())
 	default:
 		p.problem("transport", "check the URL", "no socket is opened: %v", err)
 	}
@@ -409,7 +409,7 @@ func (p *prober) security(ctx context.Context, h *rawclient.HTTP) {
 		c.Revision = protocol.Latest
 	}
 	greet := func(change func(*rawclient.Call)) *rawclient.Exchange {
-		x, s := c.Greet(ctx, h, change)
+		x, s := c.GreetAs(ctx, h, change)
 		if s != nil {
 			p.end(ctx, s)
 		}
@@ -452,7 +452,7 @@ func (p *prober) authorization(ctx context.Context, h *rawclient.HTTP, r *rawcli
 	p.stage("how to sign in")
 	p.Verdict = Authorization
 	if r.Status == 0 { // a sign-in of ours kept the answer for itself
-		x, _ := p.client(nil).Greet(ctx, h, func(c *rawclient.Call) { c.Bare = true })
+		x, _ := p.client(nil).GreetAs(ctx, h, func(c *rawclient.Call) { c.Bare = true })
 		r = x.HTTP
 	}
 	p.note("authorization", "it answers with %s", r.Says())

@@ -99,16 +99,18 @@ func (c *Client) Ask(ctx context.Context, method string, params Object) *Exchang
 
 // AskAs sends a request with a given id.
 func (c *Client) AskAs(ctx context.Context, id any, method string, params Object) *Exchange {
-	ctx, cancel := context.WithTimeoutCause(ctx, c.Timeout, ErrSilent)
-	defer cancel()
-	return c.Exchange(ctx, c.Request(method, params, id))
+	return c.exchange(ctx, c.Request(method, params, id))
 }
 
 // Send sends any text, and waits a moment for an answer.
 func (c *Client) Send(ctx context.Context, text string) *Exchange {
+	return c.exchange(ctx, Request{Text: []byte(text)})
+}
+
+func (c *Client) exchange(ctx context.Context, r Request) *Exchange {
 	ctx, cancel := context.WithTimeoutCause(ctx, c.Timeout, ErrSilent)
 	defer cancel()
-	return c.Exchange(ctx, Request{Text: []byte(text)})
+	return c.Exchange(ctx, r)
 }
 
 // Note sends a notification.
@@ -124,25 +126,33 @@ func (c *Client) Note(ctx context.Context, method string, params Object) *Exchan
 
 // Initialize asks for a revision, by its name.
 func (c *Client) Initialize(ctx context.Context, version string) *Exchange {
-	return c.Ask(ctx, protocol.MethodInitialize, c.greeting(version))
+	return c.exchange(ctx, c.initialize(version))
 }
 
-// greeting is what initialize says.
-func (c *Client) greeting(version string) Object {
-	return Object{"protocolVersion": version, "capabilities": c.capabilities(), "clientInfo": c.info()}
+func (c *Client) initialize(version string) Request {
+	return c.Request(protocol.MethodInitialize, Object{"protocolVersion": version, "capabilities": c.capabilities(), "clientInfo": c.info()}, nil)
+}
+
+// Greet makes the first request of a conversation: initialize, or server/discover.
+func (c *Client) Greet(ctx context.Context) *Exchange { return c.exchange(ctx, c.hello()) }
+
+func (c *Client) hello() Request {
+	if c.Revision.Era() == protocol.Modern {
+		return c.Request(protocol.MethodDiscover, nil, nil)
+	}
+	return c.initialize(c.Revision.String())
 }
 
 // Begin begins a conversation: with the handshake of a legacy revision, or by asking what a modern
 // server is. The exchange is that of initialize, or of server/discover.
 func (c *Client) Begin(ctx context.Context) *Exchange {
+	x := c.Greet(ctx)
 	if c.Revision.Era() == protocol.Modern {
-		x := c.Ask(ctx, protocol.MethodDiscover, nil)
 		if x.Silent() && c.answersNow(ctx) { // it was starting, or does not know the question
-			x = c.Ask(ctx, protocol.MethodDiscover, nil)
+			x = c.Greet(ctx)
 		}
 		return x
 	}
-	x := c.Initialize(ctx, c.Revision.String())
 	if x.Result() == nil {
 		return x
 	}

@@ -269,6 +269,9 @@ func HasAnswer(r *Reply) bool {
 	return m != nil && m.IsResponse()
 }
 
+// Open opens a conversation by Streamable HTTP, which is a *Session. Nothing is sent.
+func (h *HTTP) Open(context.Context) (Wire, error) { return &Session{HTTP: h}, nil }
+
 // A Session is the Wire of Streamable HTTP: each message is a POST.
 type Session struct {
 	*HTTP

@@ -30,9 +30,7 @@ type Lines struct {
 	end    func()
 	turn   chan struct{} // has room for who writes
 
-	mu       sync.Mutex
-	theirs   stdio.Framing // how the server's last message was framed; guarded by mu
-	problems []string      // of frames; guarded by mu
+	theirs atomic.Uint32 // the stdio.Framing of the server's last message
 }
 
 // NewLines returns a link that writes in a framing, and reads both. end ends the stream.
@@ -76,13 +74,13 @@ func (l *Lines) Receive() ([]byte, error) {
 	name, value, ok := strings.Cut(string(line), ":")
 	if !ok || !strings.EqualFold(strings.TrimSpace(name), "Content-Length") {
 		if json := bytes.TrimSpace(line); len(json) > 0 && json[0] == '{' {
-			l.note(stdio.Lines, "")
+			l.theirs.Store(uint32(stdio.Lines))
 		}
 		return line, nil
 	}
+	l.theirs.Store(uint32(stdio.ContentLength))
 	n, err := strconv.Atoi(strings.TrimSpace(value))
 	if err != nil || n < 0 || n > dragoman.DefaultMaxMessage {
-		l.note(stdio.ContentLength, "a Content-Length that is no number: "+strings.TrimSpace(value))
 		return line, nil //nolint:nilerr // it is noise, which is told
 	}
 	for { // the other headers, up to an empty line
@@ -98,7 +96,6 @@ func (l *Lines) Receive() ([]byte, error) {
 	if _, err := io.ReadFull(l.r, body); err != nil {
 		return nil, err
 	}
-	l.note(stdio.ContentLength, "")
 	return body, nil
 }
 
@@ -120,21 +117,8 @@ func (l *Lines) line() ([]byte, error) {
 	}
 }
 
-func (l *Lines) note(f stdio.Framing, problem string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.theirs = f
-	if problem != "" && len(l.problems) < maxKept {
-		l.problems = append(l.problems, problem)
-	}
-}
-
 // Framing returns how the server frames its messages; Auto if it has written none.
-func (l *Lines) Framing() stdio.Framing {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.theirs
-}
+func (l *Lines) Framing() stdio.Framing { return stdio.Framing(l.theirs.Load()) }
 
 // Close implements Link.
 func (l *Lines) Close() { l.end() }
@@ -186,7 +170,7 @@ func (p *Process) Stop() (exit *stdio.ExitError, took time.Duration, byItself bo
 }
 
 // DialSocket opens a socket that carries lines.
-func DialSocket(ctx context.Context, a *stdio.Address, framing stdio.Framing) (*LinkWire, error) {
+func DialSocket(ctx context.Context, a *stdio.Address, framing stdio.Framing) (Wire, error) {
 	nc, err := (&net.Dialer{}).DialContext(ctx, a.Network, a.Address)
 	if err != nil {
 		return nil, err

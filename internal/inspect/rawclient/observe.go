@@ -50,19 +50,10 @@ func isLocal(at *url.URL) bool {
 	return oidc.Loopback(host) || oidc.Localhost(host)
 }
 
-// Hello returns the text of a request that may be the first one: initialize, or server/discover.
-func (c *Client) Hello() []byte {
-	method, params := protocol.MethodDiscover, Object(nil)
-	if c.Revision.Era() == protocol.Legacy {
-		method, params = protocol.MethodInitialize, c.greeting(c.Revision.String())
-	}
-	return c.Request(method, params, nil).Text
-}
-
-// Greet makes the first request of a conversation over HTTP, but for what is changed. If the server
+// GreetAs makes the first request of a conversation over HTTP, but for what is changed. If the server
 // has opened a session, it is the caller's to delete; else it is nil.
-func (c *Client) Greet(ctx context.Context, h *HTTP, change func(*Call)) (*Exchange, *Session) {
-	text := c.Hello()
+func (c *Client) GreetAs(ctx context.Context, h *HTTP, change func(*Call)) (*Exchange, *Session) {
+	text := c.hello().Text
 	s := &Session{HTTP: h}
 	call := &Call{Method: http.MethodPost, Body: text, Header: s.Headers(text), Enough: HasAnswer}
 	change(call)

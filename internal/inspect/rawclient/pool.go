@@ -91,8 +91,8 @@ func (p *Pool) start() (*Process, error) {
 	return next, nil
 }
 
-// Open opens a conversation with a process that nobody has used.
-func (p *Pool) Open() (*PoolConn, error) {
+// Open opens a conversation with a process that nobody has used, which is a *PoolConn.
+func (p *Pool) Open(context.Context) (Wire, error) {
 	if len(p.spare) == 0 {
 		next, err := p.start()
 		if err != nil {

@@ -28,12 +28,12 @@ func TestProcessesAreStartedAheadOfTime(t *testing.T) {
 	}
 	pool.Expect(4)
 	await(3)
-	if _, err := pool.Open(); err != nil {
+	if _, err := pool.Open(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	await(4)
 	for range 3 { // and no more, since those were all that were expected
-		if _, err := pool.Open(); err != nil {
+		if _, err := pool.Open(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
