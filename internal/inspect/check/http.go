@@ -117,7 +117,7 @@ func asText(c *rawclient.Call) { c.Header["Content-Type"] = "text/plain" }
 
 // refuses fails unless a request was refused.
 func refuses(x *rawclient.Exchange, what string) outcome {
-	return verify(x.Status()/100 == 4, x, "%s gets %s", what, x.Says())
+	return verify(x.Refused(), x, "%s gets %s", what, x.Says())
 }
 
 func httpContentType(ctx context.Context, r *run) outcome {
@@ -135,7 +135,7 @@ func (r *run) fromForeignOrigin(ctx context.Context) (x *rawclient.Exchange, nee
 
 func httpOrigin(ctx context.Context, r *run) outcome {
 	switch x, needs403 := r.fromForeignOrigin(ctx); {
-	case x.Status()/100 != 4:
+	case !x.Refused():
 		return fail(x, "a foreign Origin gets %s", x.Says())
 	case needs403 && x.Status() != http.StatusForbidden:
 		return fail(x, "a foreign Origin is refused with status %d, and not 403", x.Status())
@@ -145,7 +145,7 @@ func httpOrigin(ctx context.Context, r *run) outcome {
 
 func httpOriginStatus(ctx context.Context, r *run) outcome {
 	switch x, needs403 := r.fromForeignOrigin(ctx); {
-	case needs403 || x.Status()/100 != 4:
+	case needs403 || !x.Refused():
 		return skip("http-origin looks at it")
 	case x.Status() != http.StatusForbidden:
 		return fail(x, "a foreign Origin is refused with status %d", x.Status())

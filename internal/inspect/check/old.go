@@ -14,13 +14,6 @@ import (
 // stream returns the stream of the conversation in which most is looked at, which was opened first.
 func (r *run) stream() *rawclient.OldSession { return r.streams[0] }
 
-// getOld asks for another stream, but for what is changed, and reads no event of it.
-func (r *run) getOld(ctx context.Context, change func(*rawclient.Call)) *rawclient.Exchange {
-	ctx, cancel := context.WithTimeoutCause(ctx, r.Timeout, rawclient.ErrSilent)
-	defer cancel()
-	return r.old.GlanceOld(ctx, change).Exchange()
-}
-
 // postOld posts a notification that says nothing, but for what is changed.
 func (r *run) postOld(ctx context.Context, change func(*rawclient.Call)) *rawclient.Exchange {
 	ctx, cancel := context.WithTimeoutCause(ctx, r.Timeout, rawclient.ErrSilent)
@@ -29,7 +22,7 @@ func (r *run) postOld(ctx context.Context, change func(*rawclient.Call)) *rawcli
 }
 
 func oldOrigin(ctx context.Context, r *run) outcome {
-	return refuses(r.getOld(ctx, rawclient.FromForeignOrigin), "a foreign Origin")
+	return refuses(r.old.GlanceOld(ctx, r.Timeout, rawclient.FromForeignOrigin), "a foreign Origin")
 }
 
 func oldPostOrigin(ctx context.Context, r *run) outcome {
@@ -40,7 +33,7 @@ func oldHost(ctx context.Context, r *run) outcome {
 	if !r.old.Local() {
 		return skip(elsewhere)
 	}
-	return refuses(r.getOld(ctx, rawclient.ForForeignHost), "a foreign Host")
+	return refuses(r.old.GlanceOld(ctx, r.Timeout, rawclient.ForForeignHost), "a foreign Host")
 }
 
 func oldAccepted(ctx context.Context, r *run) outcome {
@@ -105,7 +98,7 @@ func oldEnd(ctx context.Context, r *run) outcome {
 	r.wires = r.wires[:len(r.wires)-1]
 	var x *rawclient.Exchange
 	for range endTries { // it may take the server a moment to see the end
-		if x = r.postOld(ctx, func(c *rawclient.Call) { c.URL = gone }); x.Status()/100 == 4 {
+		if x = r.postOld(ctx, func(c *rawclient.Call) { c.URL = gone }); x.Refused() {
 			return pass()
 		}
 		select {

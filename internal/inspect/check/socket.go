@@ -8,29 +8,15 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/target"
 )
 
-// upgrade opens another WebSocket, as change says, and closes it.
-func (r *run) upgrade(ctx context.Context, change func(*rawclient.Call)) *rawclient.Exchange {
-	ctx, cancel := context.WithTimeoutCause(ctx, r.Timeout, rawclient.ErrSilent)
-	defer cancel()
-	socket, reply, err := rawclient.DialWebSocket(ctx, r.Spec, change)
-	if socket != nil {
-		socket.Close()
-	}
-	if reply == nil {
-		reply = &rawclient.Reply{Err: err}
-	}
-	return &rawclient.Exchange{HTTP: reply, Err: err}
-}
-
 func socketOrigin(ctx context.Context, r *run) outcome {
-	return refuses(r.upgrade(ctx, rawclient.FromForeignOrigin), "a foreign Origin")
+	return refuses(rawclient.Upgrade(ctx, r.Spec, r.Timeout, rawclient.FromForeignOrigin), "a foreign Origin")
 }
 
 func socketHost(ctx context.Context, r *run) outcome {
 	if !rawclient.IsLocal(r.Spec.URL) {
 		return skip(elsewhere)
 	}
-	return refuses(r.upgrade(ctx, rawclient.ForForeignHost), "a foreign Host")
+	return refuses(rawclient.Upgrade(ctx, r.Spec, r.Timeout, rawclient.ForForeignHost), "a foreign Host")
 }
 
 func socketSubprotocol(_ context.Context, r *run) outcome {

@@ -62,196 +62,172 @@ func (r *run) toolList() []tool {
 	return r.read
 }
 
-// each looks at every tool. look returns what is wrong with one, or "".
-func (r *run) each(ctx context.Context, look func(*tool) string) outcome {
-	list := r.toolList()
-	var bad []Finding
-	for i := range list {
-		if ctx.Err() != nil {
-			return skip("it was interrupted")
+// eachTool looks at every tool. look returns what is wrong with one, or "".
+func eachTool(look func(*tool) string) func(context.Context, *run) outcome {
+	return func(ctx context.Context, r *run) outcome {
+		list := r.toolList()
+		var bad []Finding
+		for i := range list {
+			if ctx.Err() != nil {
+				return skip("it was interrupted")
+			}
+			t := &list[i]
+			if problem := look(t); problem != "" {
+				bad = append(bad, Finding{Text: t.Name + ": " + problem, Tool: t.Name})
+			}
 		}
-		t := &list[i]
-		if problem := look(t); problem != "" {
-			bad = append(bad, Finding{Text: t.Name + ": " + problem, Tool: t.Name})
-		}
+		return found(bad)
 	}
-	return found(bad)
 }
 
-func toolName(ctx context.Context, r *run) outcome {
-	return r.each(ctx, func(t *tool) string {
-		switch {
-		case t.Name == "":
-			return "a tool has no name"
-		case utf8.RuneCountInString(t.Name) > 64:
-			return fmt.Sprintf("the name has %d characters", utf8.RuneCountInString(t.Name))
-		case !goodName().MatchString(t.Name):
-			return "the name has other characters"
-		}
-		return ""
-	})
+func toolName(t *tool) string {
+	switch {
+	case t.Name == "":
+		return "a tool has no name"
+	case utf8.RuneCountInString(t.Name) > 64:
+		return fmt.Sprintf("the name has %d characters", utf8.RuneCountInString(t.Name))
+	case !goodName().MatchString(t.Name):
+		return "the name has other characters"
+	}
+	return ""
 }
 
 func toolUnique(ctx context.Context, r *run) outcome {
 	seen := map[string]int{}
-	return r.each(ctx, func(t *tool) string {
+	return eachTool(func(t *tool) string {
 		if seen[t.Name]++; seen[t.Name] == 2 {
 			return "there is another one of that name"
 		}
 		return ""
-	})
+	})(ctx, r)
 }
 
-func toolDescription(ctx context.Context, r *run) outcome {
-	return r.each(ctx, func(t *tool) string {
-		if strings.TrimSpace(t.Description) == "" {
-			return "there is no description, which is all that a model goes by"
+func toolDescription(t *tool) string {
+	if strings.TrimSpace(t.Description) == "" {
+		return "there is no description, which is all that a model goes by"
+	}
+	return ""
+}
+
+func toolDescriptionSize(t *tool) string {
+	if n := utf8.RuneCountInString(t.Description); n > maxDescription {
+		return fmt.Sprintf("the description has %d characters", n)
+	}
+	return ""
+}
+
+func schemaObject(t *tool) string {
+	top := members(t.InputSchema)
+	switch {
+	case t.InputSchema == nil:
+		return "there is no inputSchema"
+	case top == nil:
+		return "inputSchema is no object"
+	case string(top["type"]) != `"object"`:
+		return `inputSchema has no "type":"object" at the top`
+	}
+	return ""
+}
+
+func outputObject(t *tool) string {
+	if t.OutputSchema != nil && string(members(t.OutputSchema)["type"]) != `"object"` {
+		return `outputSchema has no "type":"object" at the top`
+	}
+	return ""
+}
+
+func schemaUnion(t *tool) string {
+	top := members(t.InputSchema)
+	for _, word := range []string{"anyOf", "oneOf", "allOf", "not", "enum"} {
+		if top[word] != nil {
+			return "there is " + word + " at the top"
 		}
-		return ""
-	})
+	}
+	return ""
 }
 
-func toolDescriptionSize(ctx context.Context, r *run) outcome {
-	return r.each(ctx, func(t *tool) string {
-		if n := utf8.RuneCountInString(t.Description); n > maxDescription {
-			return fmt.Sprintf("the description has %d characters", n)
-		}
-		return ""
-	})
-}
-
-func schemaObject(ctx context.Context, r *run) outcome {
-	return r.each(ctx, func(t *tool) string {
-		top := members(t.InputSchema)
-		switch {
-		case t.InputSchema == nil:
-			return "there is no inputSchema"
-		case top == nil:
-			return "inputSchema is no object"
-		case string(top["type"]) != `"object"`:
-			return `inputSchema has no "type":"object" at the top`
-		}
-		return ""
-	})
-}
-
-func outputObject(ctx context.Context, r *run) outcome {
-	return r.each(ctx, func(t *tool) string {
-		if t.OutputSchema != nil && string(members(t.OutputSchema)["type"]) != `"object"` {
-			return `outputSchema has no "type":"object" at the top`
-		}
-		return ""
-	})
-}
-
-func schemaUnion(ctx context.Context, r *run) outcome {
-	return r.each(ctx, func(t *tool) string {
-		top := members(t.InputSchema)
-		for _, word := range []string{"anyOf", "oneOf", "allOf", "not", "enum"} {
-			if top[word] != nil {
-				return "there is " + word + " at the top"
+func schemaRef(t *tool) string {
+	for _, d := range []*document{t.input, t.output} {
+		for k, i := range d.refs {
+			switch to := d.to[k]; {
+			case to.foreign:
+				return d.path(i) + " refers to " + d.ref(i) + ", another document, which nobody loads"
+			case to.missing:
+				return d.path(i) + " refers to " + d.ref(i) + ", which is not there"
 			}
 		}
-		return ""
-	})
+	}
+	return ""
 }
 
-func schemaRef(ctx context.Context, r *run) outcome {
-	return r.each(ctx, func(t *tool) string {
-		for _, d := range []*document{t.input, t.output} {
-			for k, i := range d.refs {
-				switch to := d.to[k]; {
-				case to.foreign:
-					return d.path(i) + " refers to " + d.ref(i) + ", another document, which nobody loads"
-				case to.missing:
-					return d.path(i) + " refers to " + d.ref(i) + ", which is not there"
-				}
+func schemaRecursive(t *tool) string {
+	if i := t.input.leadsBack(); i >= 0 {
+		return t.input.path(i) + " refers to " + t.input.ref(i) + ", and that leads back"
+	}
+	return ""
+}
+
+func schemaProperty(t *tool) string {
+	for i, n := range t.input.nodes {
+		properties, _ := n.schema["properties"].(map[string]any)
+		for _, name := range slices.Sorted(maps.Keys(properties)) {
+			if !goodProperty().MatchString(name) {
+				return fmt.Sprintf("%s has a property %q", t.input.path(i), name)
 			}
 		}
-		return ""
-	})
+	}
+	return ""
 }
 
-func schemaRecursive(ctx context.Context, r *run) outcome {
-	return r.each(ctx, func(t *tool) string {
-		if i := t.input.leadsBack(); i >= 0 {
-			return t.input.path(i) + " refers to " + t.input.ref(i) + ", and that leads back"
-		}
-		return ""
-	})
-}
-
-func schemaProperty(ctx context.Context, r *run) outcome {
-	return r.each(ctx, func(t *tool) string {
-		for i, n := range t.input.nodes {
-			properties, _ := n.schema["properties"].(map[string]any)
-			for _, name := range slices.Sorted(maps.Keys(properties)) {
-				if !goodProperty().MatchString(name) {
-					return fmt.Sprintf("%s has a property %q", t.input.path(i), name)
-				}
+func schemaRequired(t *tool) string {
+	for i, n := range t.input.nodes {
+		properties, has := n.schema["properties"].(map[string]any)
+		required, _ := n.schema["required"].([]any)
+		for _, name := range required {
+			text, _ := name.(string)
+			if _, ok := properties[text]; has && !ok {
+				return fmt.Sprintf("%s requires %q, which is no property", t.input.path(i), text)
 			}
 		}
-		return ""
-	})
+	}
+	return ""
 }
 
-func schemaRequired(ctx context.Context, r *run) outcome {
-	return r.each(ctx, func(t *tool) string {
-		for i, n := range t.input.nodes {
-			properties, has := n.schema["properties"].(map[string]any)
-			required, _ := n.schema["required"].([]any)
-			for _, name := range required {
-				text, _ := name.(string)
-				if _, ok := properties[text]; has && !ok {
-					return fmt.Sprintf("%s requires %q, which is no property", t.input.path(i), text)
-				}
-			}
-		}
-		return ""
-	})
+func schemaDepth(t *tool) string {
+	deepest := 0
+	for _, n := range t.input.nodes {
+		deepest = max(deepest, n.depth)
+	}
+	if deepest > maxDepth {
+		return fmt.Sprintf("inputSchema is %d levels deep", deepest)
+	}
+	return ""
 }
 
-func schemaDepth(ctx context.Context, r *run) outcome {
-	return r.each(ctx, func(t *tool) string {
-		deepest := 0
-		for _, n := range t.input.nodes {
-			deepest = max(deepest, n.depth)
+func schemaValid(t *tool) string {
+	for _, s := range []struct {
+		name string
+		text json.RawMessage
+		read *document
+	}{{"inputSchema", t.InputSchema, t.input}, {"outputSchema", t.OutputSchema, t.output}} {
+		if s.text == nil || !s.read.whole() {
+			continue // which another rule looks at
 		}
-		if deepest > maxDepth {
-			return fmt.Sprintf("inputSchema is %d levels deep", deepest)
+		if s.read.large {
+			return fmt.Sprintf("%s has more than %d schemas or %d references, which no host takes", s.name, maxSchemas, maxRefs)
 		}
-		return ""
-	})
+		if err := jsonschema.Valid(s.text); err != nil {
+			return s.name + ": " + err.Error()
+		}
+	}
+	return ""
 }
 
-func schemaValid(ctx context.Context, r *run) outcome {
-	return r.each(ctx, func(t *tool) string {
-		for _, s := range []struct {
-			name string
-			text json.RawMessage
-			read *document
-		}{{"inputSchema", t.InputSchema, t.input}, {"outputSchema", t.OutputSchema, t.output}} {
-			if s.text == nil || !s.read.whole() {
-				continue // which another rule looks at
-			}
-			if s.read.large {
-				return fmt.Sprintf("%s has more than %d schemas or %d references, which no host takes", s.name, maxSchemas, maxRefs)
-			}
-			if err := jsonschema.Valid(s.text); err != nil {
-				return s.name + ": " + err.Error()
-			}
-		}
-		return ""
-	})
-}
-
-func toolHeader(ctx context.Context, r *run) outcome {
-	return r.each(ctx, func(t *tool) string {
-		if _, err := toollist.ParamHeaders(t.InputSchema); err != nil && members(t.InputSchema) != nil {
-			return err.Error()
-		}
-		return ""
-	})
+func toolHeader(t *tool) string {
+	if _, err := toollist.ParamHeaders(t.InputSchema); err != nil && members(t.InputSchema) != nil {
+		return err.Error()
+	}
+	return ""
 }
 
 func toolsCount(_ context.Context, r *run) outcome {

@@ -255,35 +255,27 @@ func (p *prober) webSocket(ctx context.Context, h *rawclient.HTTP, named bool) o
 	if named {
 		limit = p.Timeout
 	}
-	open := func(ctx context.Context, change func(*rawclient.Call)) (rawclient.Wire, *rawclient.Reply, error) {
-		wait, cancel := context.WithTimeoutCause(ctx, limit, rawclient.ErrSilent)
-		defer cancel()
-		socket, r, err := rawclient.DialWebSocket(wait, p.Spec, change)
-		if err != nil {
-			return nil, r, err
-		}
-		return rawclient.NewLinkWire(socket), r, nil
-	}
 	began := time.Now()
-	w, r, err := open(ctx, nil)
-	if err == nil {
-		w.Close()
+	x := rawclient.Upgrade(ctx, p.Spec, limit, nil)
+	if x.Err == nil {
 		p.Transports[webSocket] = true
 		p.ok("transport", "%s: open after %v", webSocket, humanize.Duration(time.Since(began)))
-		switch foreign, r, err := open(ctx, rawclient.FromForeignOrigin); {
-		case err == nil:
-			foreign.Close()
+		switch foreign := rawclient.Upgrade(ctx, p.Spec, limit, rawclient.FromForeignOrigin); {
+		case foreign.Err == nil:
 			p.foreignAccepted(h, "a socket")
-		case r != nil && r.Status/100 == 4:
-			p.ok("security", "a page of another origin is refused a socket (%d)", r.Status)
-		case r != nil:
-			p.note("security", "whether a page of another origin gets a socket is not known: %s", r.Says())
+		case foreign.Refused():
+			p.ok("security", "a page of another origin is refused a socket (%d)", foreign.Status())
 		default:
-			p.note("security", "whether a page of another origin gets a socket is not known: %v", err)
+			p.note("security", "whether a page of another origin gets a socket is not known: %s", foreign.HTTP.Says())
 		}
 		return func(ctx context.Context) (rawclient.Wire, error) {
-			w, _, err := open(ctx, nil)
-			return w, err
+			wait, cancel := context.WithTimeoutCause(ctx, limit, rawclient.ErrSilent)
+			defer cancel()
+			socket, _, err := rawclient.DialWebSocket(wait, p.Spec, nil)
+			if err != nil {
+				return nil, err
+			}
+			return rawclient.NewLinkWire(socket), nil
 		}
 	}
 	p.Transports[webSocket] = false
@@ -291,15 +283,15 @@ func (p *prober) webSocket(ctx context.Context, h *rawclient.HTTP, named bool) o
 		return nil
 	}
 	p.Verdict = Unreachable
-	_, signIn := errors.AsType[*oauth.SignInError](err)
+	_, signIn := errors.AsType[*oauth.SignInError](x.Err)
 	switch {
-	case signIn, r != nil && r.Status == http.StatusUnauthorized:
+	case signIn, x.Status() == http.StatusUnauthorized:
 		p.Verdict = Authorization
 		p.problem("authorization", "give it a token with -H 'Authorization: Bearer ...' or --server-token-file", "the handshake is refused with status 401")
-	case r != nil:
-		p.problem("transport", adviceFor(http.MethodGet, r.Status), "no socket is opened: %s", r.Says())
+	case x.Status() != 0:
+		p.problem("transport", adviceFor(http.MethodGet, x.Status()), "no socket is opened: %s", x.HTTP.Says())
 	default:
-		p.problem("transport", "check the URL", "no socket is opened: %v", err)
+		p.problem("transport", "check the URL", "no socket is opened: %v", x.Err)
 	}
 	return nil
 }
@@ -418,7 +410,7 @@ func (p *prober) security(ctx context.Context, h *rawclient.HTTP) {
 	switch x := greet(rawclient.FromForeignOrigin); {
 	case x.Status() == http.StatusForbidden:
 		p.ok("security", "a page of another origin is refused (403)")
-	case x.Status()/100 == 4:
+	case x.Refused():
 		p.note("security", "a page of another origin is refused, with status %d in place of 403", x.Status())
 	case x.Status()/100 == 2:
 		p.foreignAccepted(h, "an answer")
@@ -427,7 +419,7 @@ func (p *prober) security(ctx context.Context, h *rawclient.HTTP) {
 	}
 	if h.Local() {
 		switch x := greet(rawclient.ForForeignHost); {
-		case x.Status()/100 == 4:
+		case x.Refused():
 			p.ok("security", "a foreign Host is refused (%d)", x.Status())
 		case x.Status()/100 == 2:
 			p.problem("security", "refuse requests whose Host is not the one that the server listens on", "a foreign Host is answered: a name that leads to this machine is enough to use the server (DNS rebinding)")

@@ -464,11 +464,13 @@ func (h *HTTP) OpenOld(ctx context.Context, at *url.URL) (*OldSession, *Reply, e
 func oldCall() *Call { return &Call{Method: http.MethodGet, Header: Object{"Accept": sse.ContentType}} }
 
 // GlanceOld asks for the event stream of HTTP+SSE, but for what is changed, and reads no event of it.
-func (h *HTTP) GlanceOld(ctx context.Context, change func(*Call)) *Reply {
+func (h *HTTP) GlanceOld(ctx context.Context, limit time.Duration, change func(*Call)) *Exchange {
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, ErrSilent)
+	defer cancel()
 	call := oldCall()
 	call.Enough = HeadersOnly
 	change(call)
-	return h.Do(ctx, call)
+	return h.Do(ctx, call).Exchange()
 }
 
 // Send implements Link.

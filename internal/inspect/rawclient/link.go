@@ -210,6 +210,20 @@ func DialWebSocket(ctx context.Context, s *target.Spec, change func(*Call)) (*So
 	return &Socket{conn: conn}, reply, nil
 }
 
+// Upgrade opens a WebSocket, as change says, and closes it. The exchange is that of HTTP.
+func Upgrade(ctx context.Context, s *target.Spec, limit time.Duration, change func(*Call)) *Exchange {
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, ErrSilent)
+	defer cancel()
+	socket, reply, err := DialWebSocket(ctx, s, change)
+	if socket != nil {
+		socket.Close()
+	}
+	if reply == nil {
+		reply = &Reply{Err: err}
+	}
+	return &Exchange{HTTP: reply, Err: err}
+}
+
 // Send implements Link.
 func (s *Socket) Send(ctx context.Context, text []byte) error {
 	return s.conn.Write(ctx, websocket.MessageText, text)

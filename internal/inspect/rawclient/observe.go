@@ -108,6 +108,9 @@ func (c *Client) End(ctx context.Context) (deleted, behind *Exchange) {
 // IsStream reports whether the answer is an event stream.
 func (x *Exchange) IsStream() bool { return x.Status() == http.StatusOK && x.HTTP.Stream }
 
+// Refused reports whether HTTP refuses the request as such.
+func (x *Exchange) Refused() bool { return x.Status()/100 == 4 }
+
 // Background opens the stream that GET does, and reads no event of it.
 func (s *Session) Background(ctx context.Context, limit time.Duration) *Exchange {
 	return s.Stream(ctx, limit, "", HeadersOnly, 0)
