@@ -51,13 +51,12 @@ do not count. The rules are listed in docs/check.md, and by --rules.
 			if o.Arguments, err = use.ReadArguments(args, c.InOrStdin()); err != nil {
 				return term.Usage("--args: %w", err)
 			}
-			reached, err := reach(u, server)
+			var reached *upstream.Reached
+			reached, o.Subject, err = reach(u, server)
 			if err != nil {
 				return err
 			}
 			defer reached.Close()
-			o.Spec, o.Name, o.Version = reached.Spec, lookedAt(server), term.Version()
-			o.Timeout, o.Start = u.Timeout, max(u.Timeout, cmp.Or(u.DialTimeout, lookStart))
 			steps := term.NewSteps(u.Console, "checking "+server.Name)
 			out := &check.Printer{W: c.OutOrStdout(), All: all, Fit: term.Fit(c.OutOrStdout())}
 			o.Progress = func(soFar *check.Report, rule string) {

@@ -13,6 +13,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/gateway/config"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/upstream"
 	"github.com/dragoman-mcp/dragoman/internal/inspect/probe"
+	"github.com/dragoman-mcp/dragoman/internal/inspect/rawclient"
 	"github.com/dragoman-mcp/dragoman/internal/util/redact"
 	"github.com/spf13/cobra"
 )
@@ -47,15 +48,12 @@ sign-in, 4 if it is not reached or does not answer, 6 if there are problems. See
 			if err != nil {
 				return err
 			}
-			reached, err := reach(u, server)
+			reached, subject, err := reach(u, server)
 			if err != nil {
 				return err
 			}
 			defer reached.Close()
-			o := &probe.Options{
-				Spec: reached.Spec, Name: lookedAt(server), How: reached.How, Version: term.Version(),
-				Timeout: u.Timeout, Start: max(u.Timeout, cmp.Or(u.DialTimeout, lookStart)), Login: "dragoman login " + u.SignInTarget(server),
-			}
+			o := &probe.Options{Subject: subject, How: reached.How, Login: "dragoman login " + u.SignInTarget(server)}
 			if reached.SignIn != nil {
 				if o.SignIn, err = upstream.SignInConfig(server); err != nil {
 					return err
@@ -91,19 +89,18 @@ func setTimeout(c *cobra.Command, u *use.Target) {
 }
 
 // reach makes a server that is looked at. Nobody is asked to sign in for that.
-func reach(u *use.Target, server *config.Server) (*upstream.Reached, error) {
+func reach(u *use.Target, server *config.Server) (reached *upstream.Reached, s rawclient.Subject, err error) {
 	if u.Timeout <= 0 {
 		u.Timeout = lookTimeout
 	}
-	return u.Reach(server, upstream.ReachOptions{})
-}
-
-// lookedAt names a server that is looked at: by its URL, without secrets, or its command.
-func lookedAt(server *config.Server) string {
-	if server.URL != "" {
-		return redact.URI(server.URL)
+	if reached, err = u.Reach(server, upstream.ReachOptions{}); err != nil {
+		return nil, s, err
 	}
-	return redact.Text(strings.Join(append([]string{server.Command}, server.Args...), " "))
+	name := redact.URI(server.URL)
+	if server.URL == "" {
+		name = redact.Text(strings.Join(append([]string{server.Command}, server.Args...), " "))
+	}
+	return reached, rawclient.Subject{Spec: reached.Spec, Name: name, Version: term.Version(), Timeout: u.Timeout, Start: max(u.Timeout, cmp.Or(u.DialTimeout, lookStart))}, nil
 }
 
 // verdict returns how a probe ends. What it has found is on standard output.

@@ -12,10 +12,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/inspect/rawclient"
-	"github.com/dragoman-mcp/dragoman/internal/target"
 	"github.com/dragoman-mcp/dragoman/internal/util/pattern"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
@@ -134,16 +132,9 @@ type Report struct {
 
 // Options say what is checked, and how.
 type Options struct {
-	// Spec is the server. Name is for people, Version is ours.
-	Spec          *target.Spec
-	Name, Version string
-
-	// Timeout is how long an answer may take, Start how long the first one of a command.
-	Timeout, Start time.Duration
-
-	// Grace is how long a process may take to end by itself, and Glance how long the next event
-	// of a stream that was resumed is waited for; zero means 2 s and 500 ms.
-	Grace, Glance time.Duration
+	// Subject is the server. A Grace of zero means 2 s, and a Glance of zero 500 ms, which is how
+	// long the next event of a stream that was resumed is waited for.
+	rawclient.Subject
 
 	// Smoke looks at the shortest conversation only: handshake, tools/list, and tools/call if
 	// a tool is named.
@@ -167,12 +158,14 @@ var ErrUnknown = errors.New("there is no such rule")
 
 // Run looks at a server by all rules. The error says that it is not there, does not answer or
 // wants to know who asks.
-func Run(ctx context.Context, o *Options) (*Report, error) {
+func Run(ctx context.Context, given *Options) (*Report, error) {
+	own := *given // what is learnt of the server is for this run only
+	o := &own
 	chosen, err := o.choose()
 	if err != nil {
 		return nil, err
 	}
-	r := &run{Options: o, chosen: chosen, expected: map[string]bool{}, answerTimeout: o.Timeout, tried: map[string]*trial{}}
+	r := &run{Options: o, chosen: chosen, expected: map[string]bool{}, tried: map[string]*trial{}}
 	defer r.close()
 	tell := o.Progress
 	if tell == nil {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/inspect/check"
+	"github.com/dragoman-mcp/dragoman/internal/inspect/rawclient"
 	"github.com/dragoman-mcp/dragoman/internal/target"
 	"github.com/dragoman-mcp/dragoman/internal/testkit/badserver"
 	"github.com/dragoman-mcp/dragoman/protocol"
@@ -34,7 +35,7 @@ const (
 )
 
 func options(spec *target.Spec) *check.Options {
-	return &check.Options{Spec: spec, Name: "test", Version: "1", Timeout: patience, Start: patience, Grace: patience}
+	return &check.Options{Subject: rawclient.Subject{Spec: spec, Name: "test", Version: "1", Timeout: patience, Start: patience, Grace: patience}}
 }
 
 // impatient is for a server that lets something wait for ever.

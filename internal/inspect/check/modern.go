@@ -71,12 +71,12 @@ func modernMethods(ctx context.Context, r *run) outcome {
 
 // with asks in the modern era, with other headers.
 func (r *run) with(ctx context.Context, header rawclient.Object, method string, params rawclient.Object) *rawclient.Exchange {
-	return r.ask(ctx, r.client(&rawclient.Session{HTTP: r.http, Override: header}, r.modern.Revision), method, params)
+	return r.ask(ctx, r.Client(&rawclient.Session{HTTP: r.http, Override: header}, r.modern.Revision), method, params)
 }
 
 func modernBare(ctx context.Context, r *run) outcome {
 	header := rawclient.Object{protocol.HeaderVersion: r.modern.Revision.String(), protocol.HeaderMethod: protocol.MethodDiscover}
-	c := r.client(&rawclient.Session{HTTP: r.http, Override: header}, protocol.LatestLegacy) // which has no envelope
+	c := r.Client(&rawclient.Session{HTTP: r.http, Override: header}, protocol.LatestLegacy) // which has no envelope
 	x := c.Ask(ctx, protocol.MethodDiscover, nil)
 	return verify(x.Status() == http.StatusBadRequest && (x.Code() == protocol.CodeInvalidParams || x.Code() == protocol.CodeHeaderMismatch), x, "it gets %s", x.Says())
 }
@@ -142,7 +142,7 @@ func (r *run) second(ctx context.Context) (*rawclient.Client, error) {
 		if err != nil {
 			return nil, err
 		}
-		r.another = r.client(w, r.modern.Revision)
+		r.another = r.Client(w, r.modern.Revision)
 	}
 	return r.another, nil
 }

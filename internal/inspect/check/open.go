@@ -22,17 +22,16 @@ import (
 const (
 	grace    = 2 * time.Second
 	maxGrace = 15 * time.Second // where it starts slowly
+	slowEnd  = 4                // times as long as its start may its end take
 	glance   = 500 * time.Millisecond
 )
 
 // A run looks at one server.
 type run struct {
 	*Options
-	chosen        []Rule
-	expected      map[string]bool // rules whose processes are started ahead of time
-	answerTimeout time.Duration   // how long an answer may take
-	startTimeout  time.Duration   // and the first one of a process that starts beside others
-	how           string
+	chosen   []Rule
+	expected map[string]bool // rules whose processes are started ahead of time
+	how      string
 
 	// dial opens a conversation that knows nothing of those before. One of pool, http, old and
 	// opened is set where that is how the server is reached: a command, Streamable HTTP,
@@ -58,7 +57,6 @@ type run struct {
 	listed []*rawclient.Exchange // the answers to server/discover and all lists in the modern era; nil if they were not asked for
 
 	exchanges []*rawclient.Exchange // all, for rules that judge what was said
-	misnames  bool                  // an answer had a wrong id
 	wires     []rawclient.Wire      // to be closed
 	sessions  []*rawclient.Session
 
@@ -132,18 +130,18 @@ func (r *run) openEras(ctx context.Context) (status int, err error) {
 		if err != nil {
 			return 0, &UnreachedError{err}
 		}
-		c := r.client(w, rev)
+		c := r.Client(w, rev)
 		if rev.Era() == protocol.Legacy {
 			if r.pool != nil {
 				c.Timeout = r.Start
 			}
 			x := r.keep(c.Begin(ctx))
 			answered := x.Answer != nil
+			c.Timeout = r.Timeout
 			if r.pool != nil && answered {
-				r.answerTimeout, r.startTimeout = rawclient.Patience(x.Took, r.Timeout, r.Start)
-				r.pool.Allow(max(cmp.Or(r.Grace, grace), min(maxGrace, rawclient.SlowStart*x.Took))) // a slow machine is slow at the end, too
+				c.Timeout = r.Began(x.Took)
+				r.pool.Allow(max(cmp.Or(r.Grace, grace), min(maxGrace, slowEnd*x.Took)))
 			}
-			c.Timeout = r.answerTimeout
 			if isRefusal(x.Status()) {
 				return x.Status(), &AccessError{x.Status()}
 			}
@@ -291,9 +289,6 @@ func (r *run) fresh(ctx context.Context) (rawclient.Wire, error) {
 	if s, ok := w.(*rawclient.Session); ok {
 		r.sessions = append(r.sessions, s)
 	}
-	if wire, ok := w.(interface{ Hurry() }); ok && r.misnames {
-		wire.Hurry()
-	}
 	return w, nil
 }
 
@@ -312,7 +307,7 @@ func (r *run) handshake(ctx context.Context, version string, can rawclient.Objec
 	if err != nil {
 		return nil, nil, err
 	}
-	c := r.client(w, protocol.LatestLegacy)
+	c := r.Client(w, protocol.LatestLegacy)
 	c.Capabilities = can
 	x := r.keep(c.Initialize(ctx, version))
 	if r.pool != nil && x.Answer != nil && !x.Misnamed && !r.oneEach {
@@ -327,17 +322,13 @@ func (r *run) begin(ctx context.Context) (*rawclient.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := r.client(w, r.main().Revision)
+	c := r.Client(w, r.main().Revision)
 	if c.Revision.Era() == protocol.Legacy {
 		if x := r.keep(c.Begin(ctx)); x.Result() == nil {
 			return nil, refused(x)
 		}
 	}
 	return c, nil
-}
-
-func (r *run) client(w rawclient.Wire, rev protocol.Revision) *rawclient.Client {
-	return &rawclient.Client{Wire: w, Revision: rev, Version: r.Version, Timeout: r.answerTimeout, Start: r.startTimeout}
 }
 
 // main returns the conversation in which most is looked at.
@@ -370,7 +361,9 @@ func (r *run) both() (list []*rawclient.Client) {
 
 // keep remembers an exchange for the rules that judge what was said, as long as there is room.
 func (r *run) keep(x *rawclient.Exchange) *rawclient.Exchange {
-	r.misnames = r.misnames || x.Misnamed
+	if x.Misnamed {
+		r.Hurry()
+	}
 	full := r.exchangeBytes+x.Size() > maxKept
 	if r.flood == nil && (full || errors.Is(x.Err, rawclient.ErrFlood)) {
 		r.flood = x

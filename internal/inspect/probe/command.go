@@ -56,7 +56,7 @@ func (p *prober) command(ctx context.Context) {
 	}
 	if answered {
 		pool.Allow(p.nextGrace())
-		p.answerTimeout, p.startTimeout = rawclient.Patience(first.First.Sub(first.Began), p.Timeout, p.Start)
+		p.Began(first.First.Sub(first.Began))
 		p.expect = pool.Expect
 		p.survey(ctx, pool.Open)
 		if p.first != nil {
@@ -116,7 +116,7 @@ func (p *prober) greet(ctx context.Context, conn *rawclient.PoolConn) (answered,
 		return false, !exited
 	}
 	if x.Result() != nil { // something to do, so that what it writes at work is seen, too
-		c.Timeout, _ = rawclient.Patience(first.First.Sub(first.Began), p.Timeout, p.Start)
+		c.Timeout = p.Began(first.First.Sub(first.Began))
 		p.examine(c.Ask(ctx, protocol.MethodPing, nil), first)
 		p.first = conn
 		p.conversations[protocol.LatestLegacy] = &conversation{Client: c, hello: x}

@@ -14,19 +14,12 @@ import (
 
 // Options say which server is looked at, and how patiently.
 type Options struct {
-	// Spec is the server. Name and How are for people.
-	Spec      *target.Spec
-	Name, How string
+	// Subject is the server. A Grace of zero means 2 s, and a Glance of zero 3 s, which is how long a
+	// transport is waited for that need not be there.
+	rawclient.Subject
 
-	// Version is ours, as told to the server.
-	Version string
-
-	// Timeout is how long an answer may take, Start how long the first one of a command.
-	Timeout, Start time.Duration
-
-	// Grace is how long a process may take to end by itself, and Glance how long a transport is
-	// waited for that need not be there; zero means 2 s and 3 s.
-	Grace, Glance time.Duration
+	// How is how the server is reached, for people.
+	How string
 
 	// Progress is told what is looked at next; nil tells nobody.
 	Progress func(stage string)
@@ -41,7 +34,9 @@ type Options struct {
 }
 
 // Run looks at a server.
-func Run(ctx context.Context, o *Options) *Report {
+func Run(ctx context.Context, given *Options) *Report {
+	own := *given // what is learnt of the server is for this run only
+	o := &own
 	p := &prober{Options: o, conversations: map[protocol.Revision]*conversation{}, expect: func(int) {}, Report: &Report{Target: o.Name, How: o.How}, grace: cmp.Or(o.Grace, 2*time.Second), glance: cmp.Or(o.Glance, 3*time.Second)}
 	switch {
 	case len(o.Spec.Command) > 0:
@@ -89,15 +84,9 @@ type prober struct {
 	able         *conversation
 	ableTools    *rawclient.Pages // that it is offered; nil if it was not asked
 	renegotiates bool
-
-	answerTimeout time.Duration // how long an answer may take of a process that starts beside others
-	startTimeout  time.Duration // and how long it may be until it answers anything
 }
 
 // client makes a client of the newest legacy revision that can do nothing for the server.
 func (p *prober) client(w rawclient.Wire) *rawclient.Client {
-	if wire, ok := w.(interface{ Hurry() }); ok && p.told["id"] {
-		wire.Hurry()
-	}
-	return &rawclient.Client{Wire: w, Revision: protocol.LatestLegacy, Version: p.Version, Timeout: max(p.Timeout, p.answerTimeout), Start: p.startTimeout}
+	return p.Client(w, protocol.LatestLegacy)
 }

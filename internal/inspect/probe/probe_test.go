@@ -18,6 +18,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
 	"github.com/dragoman-mcp/dragoman/internal/inspect/probe"
+	"github.com/dragoman-mcp/dragoman/internal/inspect/rawclient"
 	"github.com/dragoman-mcp/dragoman/internal/target"
 	"github.com/dragoman-mcp/dragoman/internal/testkit/authtest"
 	"github.com/dragoman-mcp/dragoman/internal/testkit/badserver"
@@ -47,7 +48,7 @@ func impatient(o *probe.Options) {
 // look probes a server.
 func look(t *testing.T, spec *target.Spec, more ...func(*probe.Options)) *probe.Report {
 	t.Helper()
-	o := &probe.Options{Spec: spec, Name: "test", How: "test", Version: "1", Timeout: patience, Start: patience, Grace: patience, Glance: brief}
+	o := &probe.Options{Subject: rawclient.Subject{Spec: spec, Name: "test", Version: "1", Timeout: patience, Start: patience, Grace: patience, Glance: brief}, How: "test"}
 	for _, f := range more {
 		f(o)
 	}
@@ -304,7 +305,7 @@ func TestAProbeThatIsInterruptedEnds(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(100*time.Millisecond, cancel)
-	r := probe.Run(ctx, &probe.Options{Spec: badserver.Command(t, badserver.Hang), Timeout: time.Hour, Start: time.Hour})
+	r := probe.Run(ctx, &probe.Options{Subject: rawclient.Subject{Spec: badserver.Command(t, badserver.Hang), Timeout: time.Hour, Start: time.Hour}})
 	if r.Verdict != probe.Unreachable {
 		t.Errorf("verdict %q", r.Verdict)
 	}
@@ -342,7 +343,7 @@ func TestASocketIsRefusedToAForeignOriginOnlyIfItIs(t *testing.T) {
 			t.Parallel()
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
-			r := probe.Run(ctx, &probe.Options{Spec: socketServer(t, test.foreign), Version: "1", Timeout: 3 * time.Second, Start: patience})
+			r := probe.Run(ctx, &probe.Options{Subject: rawclient.Subject{Spec: socketServer(t, test.foreign), Version: "1", Timeout: 3 * time.Second, Start: patience}})
 			if !note(r, test.want) || ctx.Err() != nil {
 				t.Errorf("it is said: %+v", r.Lines)
 			}

@@ -394,6 +394,7 @@ func (p *prober) examine(x *rawclient.Exchange, w rawclient.Wire) {
 		}
 		_ = json.Unmarshal(x.Sent, &sent) // it is ours
 		if x.Answer.Error == nil || !bytes.Equal(x.Answer.ID, []byte("null")) {
+			p.Hurry()
 			once("id", "repeat the id of the request as it came, with its type", "the answer to %s with the id %s has the id %s", sent.Method, sent.ID, id)
 		}
 	}

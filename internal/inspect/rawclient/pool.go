@@ -14,17 +14,6 @@ import (
 // that is in use meanwhile needs the processor.
 const maxAhead = 3
 
-// SlowStart is how many times longer a process may take to start beside those.
-const SlowStart = 4
-
-// Patience returns how long an answer may take of a process that starts beside others, and how long it may
-// be until such a process answers anything. took is how long the first one was about its first answer; timeout is
-// the least, and start the most.
-func Patience(took, timeout, start time.Duration) (answer, first time.Duration) {
-	usual := SlowStart * took
-	return max(timeout, min(start, usual)), min(start, SlowStart*usual)
-}
-
 // A Pool starts the processes of a command, those that are expected ahead of time. One
 // goroutine uses it and its PoolConns.
 //
