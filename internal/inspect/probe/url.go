@@ -162,7 +162,7 @@ func (p *prober) refused(transport, method string, r *rawclient.Reply) {
 func adviceFor(method string, status int) string {
 	switch status {
 	case http.StatusNotFound:
-		return "nothing is at this path: servers are often at /mcp, those of HTTP+SSE at /sse"
+		return (&protocol.StatusError{Status: status}).Advice()
 	case http.StatusMethodNotAllowed:
 		return "the path does not take " + method + ": it may be that of HTTP+SSE, or a page"
 	case http.StatusNotAcceptable:
@@ -207,7 +207,7 @@ func (p *prober) adviceForNothing(ctx context.Context, h *rawclient.HTTP) string
 		s.Close()
 		return "there is a server of HTTP+SSE at " + h.At.Scheme + "://" + h.At.Host + "/sse"
 	}
-	return "check the path of the URL: servers are often at /mcp, those of HTTP+SSE at /sse"
+	return adviceFor(http.MethodPost, http.StatusNotFound)
 }
 
 // httpSSE tries HTTP+SSE.
