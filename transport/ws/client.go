@@ -116,5 +116,5 @@ func (c *Client) open(ctx context.Context, w *wire) (*websocket.Conn, error) {
 	case resp != nil && resp.StatusCode != http.StatusSwitchingProtocols:
 		return nil, fmt.Errorf("ws: no socket is opened: %w", httpclient.ReadStatus(resp))
 	}
-	return nil, fmt.Errorf("ws: cannot open the socket: %w", httpclient.Explained(err, h.URL))
+	return nil, fmt.Errorf("ws: cannot open the socket: %w", h.Explained(err, h.URL))
 }

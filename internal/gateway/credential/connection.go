@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -58,42 +57,6 @@ func TLS(ca, cert, key string, log *slog.Logger) (*tls.Config, error) {
 		conf.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return mine.Get(), nil }
 	}
 	return conf, nil
-}
-
-// Alerts of TLS that are about a client certificate (RFC 8446, section 6.2). Who has none gets
-// the third one, and in TLS 1.2 the first or the second, which has other reasons, too.
-const (
-	badCertificate      tls.AlertError = 42
-	handshakeFailure    tls.AlertError = 40
-	certificateRequired tls.AlertError = 116
-)
-
-// aboutOurs are the alerts of a server that has seen our certificate: beside these that it is
-// of another kind, revoked, expired, unknown, of an unknown authority, or not allowed in.
-var aboutOurs = []tls.AlertError{badCertificate, 43, 44, 45, 46, 48, 49, certificateRequired}
-
-// ExplainAlert returns the error of a connection in words that say what to do, if the server
-// wants a client certificate or, if it was shown one, another. Any other error is returned as
-// it is.
-func ExplainAlert(err error, shown bool) error {
-	op, ok := errors.AsType[*net.OpError](err)
-	if _, done := errors.AsType[*fault](err); done || !ok || op.Op != "remote error" {
-		return err
-	}
-	// An alert over TCP has no exported type, and the text of one that has.
-	is := func(a tls.AlertError) bool { return op.Err.Error() == a.Error() }
-	what := ""
-	switch {
-	case shown && slices.ContainsFunc(aboutOurs, is):
-		what = "does not accept our client certificate"
-	case !shown && is(certificateRequired):
-		what = "wants a client certificate"
-	case !shown && (is(badCertificate) || is(handshakeFailure)):
-		what = "refuses the connection: it may want a client certificate"
-	default:
-		return err
-	}
-	return &fault{fmt.Sprintf("the server %s (%v); name one that it accepts by --cert-file, or tls.cert in its configuration", what, op.Err), err}
 }
 
 // Proxy returns through which proxy requests go: the one with this URL, or with "none" none.

@@ -74,9 +74,8 @@ func (u *Upstream) explain(ctx context.Context, err error) error {
 	if _, done := errors.AsType[*advisedError](err); done || err == nil {
 		return err
 	}
-	shown := u.conf.Load().TLS.Cert != ""
 	if errors.Is(err, dragoman.ErrClosed) {
-		return credential.ExplainAlert(u.hideCode(ctx, err), shown)
+		return u.hideCode(ctx, err)
 	}
 	p := u.passedOf(dragoman.CallerOf(ctx))
 	if e, ok := errors.AsType[*oauth.SignInError](err); ok {
@@ -86,7 +85,7 @@ func (u *Upstream) explain(ctx context.Context, err error) error {
 	e, refused := errors.AsType[*protocol.StatusError](err)
 	switch {
 	case !known:
-		return credential.ExplainAlert(err, shown)
+		return err
 	case refused && (e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden):
 		var what string
 		what, advice = u.denied(p, e)

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/url"
 	"strings"
 	"time"
 
@@ -40,7 +39,7 @@ func (p *prober) network(ctx context.Context, h *rawclient.HTTP) bool {
 		found, err := net.DefaultResolver.LookupHost(ctx, host)
 		if err != nil {
 			p.Verdict = Unreachable
-			_, advice, _ := httpclient.Explain(httpclient.Explained(err, at))
+			_, advice, _ := h.Explain(err)
 			p.problem("dns", advice, "%s has no address: %s", host, withoutServer(err))
 			return false
 		}
@@ -50,7 +49,7 @@ func (p *prober) network(ctx context.Context, h *rawclient.HTTP) bool {
 	nc, err := (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(host, port))
 	if err != nil {
 		p.Verdict = Unreachable
-		_, advice, _ := httpclient.Explain(httpclient.Explained(err, at))
+		_, advice, _ := h.Explain(err)
 		p.problem("tcp", cmp.Or(advice, "check the address, and whether a firewall or a VPN is in the way"), "port %s of %s: %s", port, host, dialReason(err))
 		return false
 	}
@@ -62,7 +61,7 @@ func (p *prober) network(ctx context.Context, h *rawclient.HTTP) bool {
 		}
 		return true
 	}
-	return p.handshake(ctx, nc, at)
+	return p.handshake(ctx, nc, h)
 }
 
 // withoutServer says why a name has no address, without the name server.
@@ -84,19 +83,19 @@ func dialReason(err error) string {
 }
 
 // handshake looks at TLS.
-func (p *prober) handshake(ctx context.Context, nc net.Conn, at *url.URL) bool {
+func (p *prober) handshake(ctx context.Context, nc net.Conn, h *rawclient.HTTP) bool {
 	conf := p.Spec.TLS.Clone()
 	if conf == nil {
 		conf = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
-	conf.ServerName = cmp.Or(conf.ServerName, at.Hostname())
+	conf.ServerName = cmp.Or(conf.ServerName, h.At.Hostname())
 	conf.NextProtos = []string{"h2", "http/1.1"}
 	conn := tls.Client(nc, conf)
 	if err := conn.HandshakeContext(ctx); err != nil {
 		p.Verdict = Unreachable
-		reason, advice, known := httpclient.Explain(httpclient.Explained(err, at))
+		reason, advice, known := h.Explain(err)
 		if !known {
-			reason, advice = strings.TrimPrefix(reason, "tls: "), "look at the server's log of TLS; it may want a client certificate (--cert-file, --key-file)"
+			reason, advice = strings.TrimPrefix(reason, "tls: "), "look at the server's log of TLS"
 		}
 		p.problem("tls", advice, "%s", reason)
 		return false

@@ -58,6 +58,11 @@ func NewHTTP(s *target.Spec) (*HTTP, error) {
 	return h, nil
 }
 
+// Explain says why a connection has failed, and what to do about it, if that is known.
+func (h *HTTP) Explain(err error) (reason, advice string, known bool) {
+	return httpclient.Explain(h.signed.Explained(err, h.At))
+}
+
 // Close closes its connections.
 func (h *HTTP) Close() {
 	h.signed.Release()

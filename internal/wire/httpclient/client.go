@@ -62,8 +62,9 @@ type Client struct {
 	URL  *url.URL
 	HTTP *http.Client
 
-	header http.Header
-	own    *http.Transport // nil if HTTP was given
+	header    http.Header
+	own       *http.Transport // nil if HTTP was given
+	certified bool            // the server is shown a certificate if it wants one
 
 	mu   sync.Mutex
 	open int // users of its connections
@@ -81,6 +82,7 @@ func NewClient(pkg string, o *ClientOptions) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", pkg, err)
 	}
+	c.certified = o.TLS != nil && (o.TLS.GetClientCertificate != nil || len(o.TLS.Certificates) > 0)
 	if o.HTTP != nil {
 		given := *o.HTTP
 		c.HTTP = &given
@@ -222,7 +224,7 @@ func (c *Client) Do(ctx context.Context, method string, at *url.URL, body []byte
 		set(req.Header)
 	}
 	resp, err := c.HTTP.Do(req)
-	return resp, Explained(err, at)
+	return resp, c.Explained(err, at)
 }
 
 // Acquire says that somebody uses the client's connections, until Release. Those that are

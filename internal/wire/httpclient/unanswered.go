@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -58,7 +59,7 @@ func Explain(err error) (reason, advice string, known bool) {
 
 // Explained returns the error of a request to a URL as a *ConnError, if the reason is known, or
 // as it is, but without the URL, which may hold secrets.
-func Explained(err error, at *url.URL) error {
+func (c *Client) Explained(err error, at *url.URL) error {
 	err = WithoutURL(err)
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
@@ -66,7 +67,7 @@ func Explained(err error, at *url.URL) error {
 	if _, fault := errors.AsType[protocol.Fault](err); fault {
 		return err // whoever makes it knows more
 	}
-	if e := explain(err, at); e != nil {
+	if e := explain(err, at, c.certified); e != nil {
 		e.Err = err
 		return e
 	}
@@ -78,7 +79,7 @@ const (
 	checkProxy   = "check the proxy: --proxy, proxy in a configuration, or the variables HTTPS_PROXY and NO_PROXY"
 )
 
-func explain(err error, at *url.URL) *ConnError {
+func explain(err error, at *url.URL, certified bool) *ConnError {
 	op, _ := errors.AsType[*net.OpError](err)
 	if dns, ok := errors.AsType[*net.DNSError](err); ok {
 		return explainName(dns, op)
@@ -104,6 +105,8 @@ func explain(err error, at *url.URL) *ConnError {
 		return &ConnError{Reason: "the proxy cannot be reached: " + op.Err.Error(), Advice: checkProxy}
 	case op != nil && op.Op == "dial":
 		return explainDial(op, timeout)
+	case op != nil && op.Op == "remote error":
+		return explainAlert(op, certified)
 	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE):
 		e := &ConnError{Reason: at.Host + " has closed the connection without an answer (" + err.Error() + ")", Advice: "look into its log, and that of a proxy before it", lost: true}
 		if at.Scheme == "http" || at.Scheme == "ws" {
@@ -193,6 +196,37 @@ func explainCertificate(err *tls.CertificateVerificationError, at *url.URL) *Con
 		}
 	}
 	return &ConnError{Reason: "its certificate cannot be trusted (" + oneLine(err.Err.Error()) + ")" + shown, Advice: "have the server show another one"}
+}
+
+// Alerts of TLS that are about a client certificate (RFC 8446, section 6.2). Who has none gets
+// the third one, and in TLS 1.2 the first or the second, which has other reasons, too.
+const (
+	badCertificate      tls.AlertError = 42
+	handshakeFailure    tls.AlertError = 40
+	certificateRequired tls.AlertError = 116
+)
+
+// aboutOurs are the alerts of a server that has seen our certificate: beside these that it is
+// of another kind, revoked, expired, unknown, of an unknown authority, or not allowed in.
+var aboutOurs = []tls.AlertError{badCertificate, 43, 44, 45, 46, 48, 49, certificateRequired}
+
+// explainAlert says what is wrong with our certificate, if a server wants one or, if it was shown one,
+// another. It returns nil for an alert about something else.
+func explainAlert(op *net.OpError, certified bool) *ConnError {
+	// An alert over TCP has no exported type, and the text of one that has.
+	is := func(a tls.AlertError) bool { return op.Err.Error() == a.Error() }
+	what := ""
+	switch {
+	case certified && slices.ContainsFunc(aboutOurs, is):
+		what = "does not accept our client certificate"
+	case !certified && is(certificateRequired):
+		what = "wants a client certificate"
+	case !certified && (is(badCertificate) || is(handshakeFailure)):
+		what = "refuses the connection: it may want a client certificate"
+	default:
+		return nil
+	}
+	return &ConnError{Reason: fmt.Sprintf("the server %s (%v)", what, op.Err), Advice: "name one that it accepts by --cert-file, or tls.cert in its configuration"}
 }
 
 // maxNames is how many names of a certificate are told.
