@@ -34,6 +34,10 @@ type FrontOptions struct {
 	// of its requests. It may be nil.
 	Ended func(context.Context)
 
+	// Changes serves subscriptions/listen of a server that FromMethods makes. If nil,
+	// its methods do, if at all.
+	Changes *Changes
+
 	// Logger receives what goes wrong. If nil, nothing is logged.
 	Logger *slog.Logger
 }

@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/era/internal/adapt"
@@ -17,6 +16,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/era/internal/pool"
 	"github.com/dragoman-mcp/dragoman/internal/util/syncs"
 	"github.com/dragoman-mcp/dragoman/internal/wire/sessions"
+	"github.com/dragoman-mcp/dragoman/internal/wire/subscription"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -412,8 +412,7 @@ func (ls *legacySession) open(ctx context.Context) (*pool.Entry, error) {
 func (ls *legacySession) supervise() {
 	var (
 		lost   <-chan struct{}
-		began  time.Time
-		losses int
+		losses subscription.Losses
 	)
 	for {
 		select {
@@ -421,14 +420,13 @@ func (ls *legacySession) supervise() {
 		case <-ls.ended:
 		case <-ls.server.ctx.Done():
 		case conn := <-ls.opened:
-			lost, began = conn.Done(), time.Now()
+			lost = conn.Done()
+			losses.Opened()
 			continue
 		case <-lost:
 			lost = nil
-			if time.Since(began) > down.Steady {
-				losses = 0
-			}
-			losses = ls.reopen(losses)
+			losses.Lost()
+			ls.reopen(&losses)
 			continue
 		}
 		if e, ok := ls.conn.WaitValue(); ok {
@@ -438,19 +436,13 @@ func (ls *legacySession) supervise() {
 	}
 }
 
-// reopen opens a conversation that the client needs, after so many losses in a
-// row. It returns how many there have been.
-func (ls *legacySession) reopen(losses int) int {
-	for losses < down.MaxLosses && ls.memory.Subscribes() {
-		losses++
-		if !ls.server.pause(ls.client.Done(), losses) {
-			break
-		}
+// reopen opens a connection that the client needs, unless too many were lost in a row.
+func (ls *legacySession) reopen(losses *subscription.Losses) {
+	for ls.memory.Subscribes() && losses.Retry(ls.client.Done(), ls.server.ctx.Done()) {
 		if _, err := ls.get(ls.server.ctx); err == nil {
 			break
 		}
 	}
-	return losses
 }
 
 // replay tells a new conversation what the server knew, if it knew anything, and

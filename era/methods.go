@@ -27,12 +27,15 @@ func FromMethods(methods dragoman.Methods, opts *FrontOptions) *Front {
 		o.Name, o.Version = "dragoman", "0.0.0"
 	}
 	info, _ := json.Marshal(map[string]string{"name": o.Name, "version": cmp.Or(o.Version, "0.0.0")}) // strings can always be encoded
-	s := &methodServer{methods: maps.Clone(methods), info: info}
+	s := &methodServer{methods: maps.Clone(methods), info: info, changes: o.Changes}
 	if call := s.methods[protocol.MethodCallTool]; call != nil {
 		s.methods[protocol.MethodCallTool] = failedTool(call)
 	}
 	if s.methods[protocol.MethodDiscover] == nil {
 		s.methods[protocol.MethodDiscover] = s.discover
+	}
+	if o.Changes != nil {
+		s.methods[protocol.MethodListen] = o.Changes.listen
 	}
 	return NewFront(s, &o)
 }
@@ -41,6 +44,7 @@ func FromMethods(methods dragoman.Methods, opts *FrontOptions) *Front {
 type methodServer struct {
 	methods dragoman.Methods
 	info    json.RawMessage // who it is
+	changes *Changes        // may be nil
 }
 
 // Call implements dragoman.Peer.
@@ -87,10 +91,10 @@ var capabilities = map[string]string{
 
 // discover says what the functions are good for.
 func (s *methodServer) discover(context.Context, *dragoman.Message, dragoman.Peer) (any, error) {
-	has := make(map[string]struct{})
+	has := make(map[string]any)
 	for method := range s.methods {
 		if name, ok := capabilities[method]; ok {
-			has[name] = struct{}{}
+			has[name] = s.changes.capabilities(name)
 		}
 	}
 	return map[string]any{"supportedVersions": protocol.NamesOf(protocol.Modern), "capabilities": has}, nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman"
@@ -84,5 +85,68 @@ func TestResultsOfMethodsHaveWhatTheModernEraWants(t *testing.T) {
 		if err != nil || string(resp.Result()) != test.want {
 			t.Errorf("%s: %s, %v", test.method, resp, err)
 		}
+	}
+}
+
+func TestChangesOfMethodsReachClientsOfBothEras(t *testing.T) {
+	peertest.NoLeak(t)
+	changes := &era.Changes{Tools: true, Subscribable: func(uri string) bool { return uri == "x:a" }}
+	methods := dragoman.Methods{protocol.MethodListResources: func(context.Context, *dragoman.Message, dragoman.Peer) (any, error) {
+		return json.RawMessage(`{"resources":[]}`), nil
+	}}
+	maps.Copy(methods, adder)
+	front := era.FromMethods(methods, &era.FrontOptions{Changes: changes})
+	defer func() { _ = front.Close() }()
+	publish := func(method string, params any) {
+		note, err := dragoman.NewNotification(method, params)
+		if err != nil {
+			t.Fatal(err)
+		}
+		changes.Publish(note)
+	}
+	for _, e := range []protocol.Era{protocol.Legacy, protocol.Modern} {
+		notes := make(chan *dragoman.Message, 100)
+		c, err := library.Connect(t.Context(), &library.Server{Dialer: dragoman.Local(front)}, &library.Options{
+			Era: &e, OnNotification: func(note *dragoman.Message) { notes <- note },
+		})
+		if err != nil {
+			t.Fatalf("%s: %v", e, err)
+		}
+		defer func() { _ = c.Close() }()
+		if err := c.Subscribe(t.Context(), "x:b"); err == nil {
+			t.Errorf("%s: subscribed to a resource that is not subscribable", e)
+		}
+		if err := c.Subscribe(t.Context(), "x:a"); err != nil {
+			t.Fatalf("%s: %v", e, err)
+		}
+		publish(protocol.NoteResourceUpdated, map[string]string{"uri": "x:b"})
+		publish(protocol.NotePromptsChanged, nil)
+		publish(protocol.NoteResourceUpdated, map[string]string{"uri": "x:a"})
+		if note := <-notes; note.URI() != "x:a" {
+			t.Errorf("%s: got %s", e, note)
+		}
+		publish(protocol.NoteToolsChanged, nil)
+		if note := <-notes; note.Method() != protocol.NoteToolsChanged {
+			t.Errorf("%s: got %s", e, note)
+		}
+	}
+}
+
+func TestListensOfMethodsEndWithTheirChanges(t *testing.T) {
+	changes := &era.Changes{Tools: true}
+	front := era.FromMethods(adder, &era.FrontOptions{Changes: changes})
+	defer func() { _ = front.Close() }()
+	req, err := dragoman.Parse([]byte(`{"jsonrpc":"2.0","id":"l","method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true,"promptsListChanged":true},
+		"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var acknowledged string
+	resp, err := front.Requests().Call(t.Context(), req, dragoman.Funcs{OnNotify: func(_ context.Context, note *dragoman.Message) error {
+		acknowledged = string(note.Get("notifications"))
+		return changes.Close()
+	}})
+	if err != nil || string(resp.Meta(protocol.MetaSubscriptionID)) != `"l"` || acknowledged != `{"toolsListChanged":true}` {
+		t.Errorf("acknowledged %s, then %s, %v", acknowledged, resp, err)
 	}
 }

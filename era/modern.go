@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -232,104 +231,34 @@ func withLegacy(resp *dragoman.Message) (*dragoman.Message, error) {
 	return resp.Edit().Set("supportedVersions", list).Message()
 }
 
-// pause waits before an attempt, after so many losses in a row. It reports whether
-// to go on: not if whoever wants it has gone.
-func (s *Server) pause(gone <-chan struct{}, losses int) bool {
-	t := time.NewTimer(down.AfterLosses.Wait(losses - 1))
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-gone:
-	case <-s.ctx.Done():
-	}
-	return false
-}
-
-// listen passes a subscription on. When its conversation is lost, it goes on on
-// another, and what may have changed meanwhile is told as changed. If there is no
+// listen passes a subscription on. When its connection is lost, it is sent again on
+// another, and what may have changed meanwhile is reported as changed. If there is no
 // other, it ends in good order.
 func (s *Server) listen(ctx context.Context, req *dragoman.Message, from dragoman.Peer, main bool) (*dragoman.Message, error) {
 	if from == nil {
 		return s.pass(ctx, req, nil, main)
 	}
-	h := &subscriber{Peer: from, id: req.ID()}
-	resp, err := s.pass(ctx, req, h, main)
-	for losses, began := 0, time.Now(); h.lost(resp, err); {
-		if time.Since(began) > down.Steady {
-			losses = 0
+	client := subscription.NewRelay(req, from)
+	defer client.Close()
+	var losses subscription.Losses
+	for {
+		losses.Opened()
+		resp, err := s.pass(ctx, req, client, main)
+		// A response of the server is an end, whatever it says.
+		lost := client.Acknowledged() && !errors.Is(err, dragoman.ErrOverloaded) && (err != nil || isUnavailable(resp))
+		if lost {
+			if losses.Lost(); losses.Retry(ctx.Done(), s.ctx.Done()) {
+				continue
+			}
 		}
-		if losses++; losses > down.MaxLosses || !s.pause(ctx.Done(), losses) {
-			break
+		switch {
+		case ctx.Err() != nil && errors.Is(err, dragoman.ErrClosed):
+			return nil, err // a client that leaves may have missed something before
+		case ctx.Err() != nil:
+			return nil, context.Cause(ctx)
+		case lost:
+			return protocol.EndOfListen(req), nil
 		}
-		began = time.Now()
-		h.reopen()
-		resp, err = s.pass(ctx, req, h, main)
+		return resp, err
 	}
-	switch {
-	case ctx.Err() != nil && errors.Is(err, dragoman.ErrClosed):
-		return nil, err // who leaves may have missed something before
-	case ctx.Err() != nil:
-		return nil, context.Cause(ctx)
-	case h.lost(resp, err):
-		return protocol.EndOfListen(req), nil
-	}
-	return resp, err
-}
-
-// A subscriber is a client with a subscription, as the server sees it.
-type subscriber struct {
-	dragoman.Peer
-	id dragoman.ID
-
-	mu           sync.Mutex
-	heard        bool              // the server has acknowledged the subscription, on whatever conversation; guarded by mu
-	acknowledged protocol.Interest // what it has acknowledged all along; guarded by mu
-	renewed      bool              // the next acknowledgement is not the first; guarded by mu
-}
-
-// lost reports whether a subscription that had begun was lost on the way. An answer
-// of the server is an end, whatever it says.
-func (h *subscriber) lost(resp *dragoman.Message, err error) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if !h.heard || errors.Is(err, dragoman.ErrOverloaded) {
-		return false
-	}
-	return err != nil || isUnavailable(resp)
-}
-
-// reopen notes that the subscription is sent once more.
-func (h *subscriber) reopen() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.renewed = true
-}
-
-// Notify tells the client. It is told of the first acknowledgement alone; the
-// others mean that it may have missed something.
-func (h *subscriber) Notify(ctx context.Context, note *dragoman.Message) error {
-	if note.Method() != protocol.NoteAcknowledged {
-		return h.Peer.Notify(ctx, note)
-	}
-	ack := protocol.InterestOf(note)
-	h.mu.Lock()
-	if !h.renewed {
-		h.heard, h.acknowledged = true, ack
-		h.mu.Unlock()
-		return h.Peer.Notify(ctx, note)
-	}
-	h.acknowledged = h.acknowledged.And(&ack)
-	acknowledged := h.acknowledged
-	h.mu.Unlock()
-	for note := range acknowledged.ChangeNotes() {
-		own, err := note.Edit().SetMeta(protocol.MetaSubscriptionID, []byte(h.id.String())).Message()
-		if err == nil {
-			err = h.Peer.Notify(ctx, own)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -127,7 +127,7 @@ func sameJSON(t testing.TB, a, b string) bool {
 
 // watching is a server that notes who subscribes to what.
 func watching(caps object) (s *script, log chan string, conns func() []*scripted) {
-	log = make(chan string, 4*down.MaxURIs)
+	log = make(chan string, 4*subscription.MaxNames)
 	var mu sync.Mutex
 	var all []*scripted
 	s = &script{rev: protocol.V20250618, caps: caps}
@@ -362,12 +362,12 @@ func TestTooManyURIs(t *testing.T) {
 	s, _, _ := watching(tellsAll)
 	r := newRig(t, dragoman.Local(s), nil, nil)
 	var uris []any
-	for i := range down.MaxURIs + 3 {
+	for i := range subscription.MaxNames + 3 {
 		uris = append(uris, fmt.Sprint("x:", i))
 	}
 	ack, _, _ := r.listenTo(t.Context(), 1, nil, object{"resourceSubscriptions": uris})
 	var got struct{ ResourceSubscriptions []string }
-	if err := json.Unmarshal([]byte(ack), &got); err != nil || len(got.ResourceSubscriptions) != down.MaxURIs {
+	if err := json.Unmarshal([]byte(ack), &got); err != nil || len(got.ResourceSubscriptions) != subscription.MaxNames {
 		t.Errorf("%d were acknowledged", len(got.ResourceSubscriptions))
 	}
 	uris = nil

@@ -49,13 +49,6 @@ const (
 	// MaxListens is how many subscriptions one session serves.
 	MaxListens = 1024
 
-	// MaxURIs is how many resources one subscription may name; the rest is left
-	// out of its acknowledgement.
-	MaxURIs = 1024
-
-	// maxURIBytes bounds their length.
-	maxURIBytes = 256 << 10
-
 	// partTimeout bounds what is said to a server when its client has gone:
 	// the end of a subscription or of a task.
 	partTimeout = 5 * time.Second

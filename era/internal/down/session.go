@@ -12,6 +12,7 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/era/internal/adapt"
 	"github.com/dragoman-mcp/dragoman/era/internal/pool"
+	"github.com/dragoman-mcp/dragoman/internal/wire/subscription"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -45,6 +46,7 @@ type session struct {
 	levelling   ctxLock                // who changes level
 	watching    ctxLock                // who changes watched
 	tools       taskTools
+	listens     subscription.Hub // of clients
 
 	mu         sync.Mutex
 	calls      []*pendingCall // that the server may ask in, oldest first; guarded by mu
@@ -52,7 +54,6 @@ type session struct {
 	earlyRoots []*question    // for the roots, that came while there was no call, until the server has had time for the answers; guarded by mu
 	nextKey    int            // of questions; guarded by mu
 	loggers    map[logger]struct{}
-	listens    map[*clientListen]struct{}
 	watched    map[string]int // how many subscriptions want a URI; changed by who holds watching
 }
 
@@ -76,7 +77,6 @@ func (r *request) Open(ctx context.Context) (pool.Item, error) {
 		server: r.server, caller: dragoman.CallerOf(ctx), owner: r.owner, kind: r.kind, main: r.main, handle: rand.Text(),
 		levelling: newCtxLock(), watching: newCtxLock(), tools: newTaskTools(),
 		loggers: make(map[logger]struct{}),
-		listens: make(map[*clientListen]struct{}),
 		watched: make(map[string]int),
 	}
 	ss.level.Store(noLevel)

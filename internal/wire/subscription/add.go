@@ -120,7 +120,7 @@ func (s *Subscription) takePending() (pending []*addRequest, want protocol.Inter
 }
 
 // acknowledge ends adds by what a listen covers. It returns how many it covers.
-func (s *Subscription) acknowledge(added []*addRequest, l *listen) (accepted int) {
+func (s *Subscription) acknowledge(added []*addRequest, l *sent) (accepted int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.unanswered -= len(added)

@@ -2,121 +2,139 @@ package subscription
 
 import (
 	"context"
-	"errors"
-	"slices"
-	"time"
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// A listen is one subscriptions/listen. It takes the notifications of
-// the server.
-type listen struct {
-	owner  *Subscription
-	want   protocol.Interest
-	cancel context.CancelFunc
-	opened time.Time
-	acked  chan protocol.Interest // gets what the server acknowledged, once
-	ended  chan struct{}          // closed when it has ended
+// Limits of what one listen of a client names. What exceeds them is left out of its
+// acknowledgement.
+const (
+	// MaxNames is how many resources it may name, and how many tasks.
+	MaxNames = 1024
 
-	ack     protocol.Interest // of the Subscription's goroutine, once acked
-	err     error             // why it ended, nil if in good order; set before ended is closed
-	refusal *dragoman.Error   // the server's refusal; set before ended is closed
+	// maxNameBytes bounds the length of the resources, and of the tasks.
+	maxNameBytes = 256 << 10
+)
+
+// A Listen is a subscriptions/listen of a client that is answered here. Changes wait in it
+// until the goroutine that serves the request delivers them: after the acknowledgement,
+// and before the response, after which the client must not be notified of anything.
+type Listen struct {
+	// Wanted is what the client asks for, within the limits. It is empty if there is no
+	// client to notify. It is not changed any more once the Listen is in a Hub.
+	Wanted protocol.Interest
+
+	// Honored is what is acknowledged. It belongs to the goroutine that serves the
+	// request.
+	Honored protocol.Interest
+
+	req   *dragoman.Message
+	to    dragoman.Peer // may be nil
+	wake  chan struct{} // holds one token when there is something to do
+	queue Queue
 }
 
-var _ dragoman.Peer = (*listen)(nil)
-
-// open begins a listen.
-func (s *Subscription) open(want protocol.Interest) *listen {
-	ctx, cancel := context.WithCancel(s.ctx)
-	l := &listen{owner: s, want: want, cancel: cancel, opened: time.Now(), acked: make(chan protocol.Interest, 1), ended: make(chan struct{})}
-	// Ends when the server ends the listen, or with cancel; the Subscription waits for it.
-	go func() {
-		defer close(l.ended)
-		defer cancel()
-		l.run(ctx)
-	}()
-	return l
+// NewListen reads a listen of a client, which is nil if it cannot be notified. The error
+// is the answer to one that cannot be read.
+func NewListen(req *dragoman.Message, client dragoman.Peer) (*Listen, *dragoman.Error) {
+	var params struct {
+		Notifications *protocol.Interest `json:"notifications"`
+	}
+	if err := req.Decode(&params); err != nil || params.Notifications == nil {
+		return nil, &dragoman.Error{
+			Code:    protocol.CodeInvalidParams,
+			Message: `params.notifications must be an object that names the changes to report, such as {"toolsListChanged":true}`,
+		}
+	}
+	l := &Listen{req: req, to: client, wake: make(chan struct{}, 1)}
+	if client != nil {
+		l.Wanted = *params.Notifications
+		l.Wanted.URIs, l.Wanted.Tasks = withinLimits(l.Wanted.URIs), withinLimits(l.Wanted.Tasks)
+	}
+	return l, nil
 }
 
-func (l *listen) run(ctx context.Context) {
-	resp, err := l.owner.opts.Send(ctx, l.want, l)
-	switch {
-	case err != nil:
-		l.err = err
-	case resp == nil:
-		l.err = errors.New("no answer to " + protocol.MethodListen)
-	case resp.IsError():
-		l.refusal = resp.RPCError()
+// withinLimits returns names without those that are too many, too long, empty, or named
+// twice.
+func withinLimits(names []string) (out []string) {
+	seen, size := make(map[string]bool), 0
+	for _, name := range names {
+		if len(out) < MaxNames && name != "" && !seen[name] && size+len(name) <= maxNameBytes {
+			seen[name] = true
+			size += len(name)
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// Wants reports whether the client has asked for a change.
+func (l *Listen) Wants(note *dragoman.Message) bool { return wants(&l.Wanted, note) }
+
+func wants(i *protocol.Interest, note *dragoman.Message) bool {
+	about := note.URI()
+	if note.Method() == protocol.NoteTasks {
+		about, _ = dragoman.Text(note.Get("taskId"))
+	}
+	return i.Wants(note.Method(), about)
+}
+
+// Offer implements Sink: it adds a change that the client has asked for.
+func (l *Listen) Offer(note *dragoman.Message) {
+	if l.Wants(note) {
+		l.Put(note)
 	}
 }
 
-// end ends the listen and waits until nothing more comes.
-func (l *listen) end() {
-	l.cancel()
-	<-l.ended
+// Put adds a change.
+func (l *Listen) Put(note *dragoman.Message) {
+	l.queue.Put(note)
+	l.signal()
 }
 
-// hasEnded reports whether the listen has ended.
-func (l *listen) hasEnded() bool {
+func (l *Listen) signal() {
 	select {
-	case <-l.ended:
-		return true
-	default:
-		return false
+	case l.wake <- struct{}{}:
+	default: // awake already
 	}
 }
 
-// permanent reports whether a listen has ended for a reason that will not
-// change.
-func (l *listen) permanent() bool {
-	switch {
-	case l.err != nil:
-		return false
-	case l.refusal == nil:
-		return l.ack.Empty()
-	case l.refusal.Code == protocol.CodeInvalidParams:
-		return len(l.want.URIs) == 0 // else one of them may be the reason
+// Wake receives when there is something to do.
+func (l *Listen) Wake() <-chan struct{} { return l.wake }
+
+// Dropped returns how many changes were lost because too many waited.
+func (l *Listen) Dropped() int { return l.queue.Dropped() }
+
+// Acknowledge sends what is honored to the client.
+func (l *Listen) Acknowledge(ctx context.Context) {
+	note, err := dragoman.NewNotification(protocol.NoteAcknowledged, map[string]any{"notifications": l.Honored})
+	if err == nil && l.to != nil {
+		_ = notify(ctx, l.to, l.req.ID(), note) // a client that cannot be notified has gone, which ends ctx
 	}
-	return l.refusal.Code == protocol.CodeMethodNotFound
 }
 
-// reason returns why a listen has ended.
-func (l *listen) reason() error {
-	switch {
-	case l.err != nil:
-		return l.err
-	case l.refusal != nil:
-		return l.refusal
+// Deliver notifies the client of the changes that wait. convert returns what the client
+// gets in place of a change, or nil; it may be nil itself.
+func (l *Listen) Deliver(ctx context.Context, convert func(*dragoman.Message) *dragoman.Message) {
+	for _, note := range l.queue.Take() {
+		if convert != nil {
+			note = convert(note)
+		}
+		if note != nil && l.to != nil {
+			_ = notify(ctx, l.to, l.req.ID(), note) // a client that cannot be notified has gone, which ends ctx
+		}
 	}
-	return errors.New("the server has ended the subscription")
 }
 
-// covers reports whether the server has acknowledged a resource.
-func (l *listen) covers(uri string) bool { return slices.Contains(l.ack.URIs, uri) }
+// Response is the answer to a listen that ends in good order.
+func (l *Listen) Response() *dragoman.Message { return protocol.EndOfListen(l.req) }
 
-// serves reports whether the listen is open for exactly this interest.
-func (l *listen) serves(want *protocol.Interest) bool {
-	rest := func(i *protocol.Interest) [3]bool { return [3]bool{i.Tools, i.Prompts, i.Resources} }
-	return !l.hasEnded() && rest(&l.want) == rest(want) && slices.Equal(l.want.Tasks, want.Tasks) &&
-		len(l.ack.URIs) == len(want.URIs) && !slices.ContainsFunc(want.URIs, func(uri string) bool { return !l.covers(uri) })
-}
-
-// Notify implements dragoman.Peer.
-func (l *listen) Notify(_ context.Context, note *dragoman.Message) error {
-	if note.Method() != protocol.NoteAcknowledged {
-		l.owner.received(note)
-		return nil
+// notify sends a notification of the listen with an id.
+func notify(ctx context.Context, client dragoman.Peer, id dragoman.ID, note *dragoman.Message) error {
+	note, err := note.Edit().SetMeta(protocol.MetaSubscriptionID, []byte(id.String())).Message()
+	if err != nil {
+		return err
 	}
-	select {
-	case l.acked <- protocol.InterestOf(note):
-	default: // there is but one
-	}
-	return nil
-}
-
-// Call implements dragoman.Peer. A listen takes no requests.
-func (l *listen) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
-	return dragoman.Nobody.Call(ctx, req, from)
+	return client.Notify(ctx, note)
 }

@@ -25,7 +25,7 @@ const (
 
 // endOverlap ends an old listen beside its successor, and delivers what both have
 // reported meanwhile.
-func (s *Subscription) endOverlap(old *listen) {
+func (s *Subscription) endOverlap(old *sent) {
 	if old != nil {
 		_ = retry.Sleep(s.ctx, overlapTime) // run sees the end of ctx
 		old.end()

@@ -69,9 +69,9 @@ type Subscription struct {
 	ended   chan struct{} // closed when the goroutine has ended, or cannot start
 
 	// Owned by the goroutine.
-	current       *listen // nil if there is none
-	fails         int     // of listens in a row
-	missedChanges bool    // since current was lost
+	current       *sent // nil if there is none
+	fails         int   // of listens in a row
+	missedChanges bool  // since current was lost
 
 	mu         sync.Mutex
 	running    bool              // the goroutine has started; guarded by mu
@@ -195,7 +195,7 @@ func (s *Subscription) endAll() {
 
 // lost records that a listen has ended by itself. Whatever the reason, the server may
 // be another one by now.
-func (s *Subscription) lost(l *listen) {
+func (s *Subscription) lost(l *sent) {
 	s.opts.Logger.Debug("subscription lost", "error", l.reason())
 	if l.permanent() {
 		s.fails = 0 // until the interest changes
@@ -260,7 +260,7 @@ func (s *Subscription) renew() {
 }
 
 // awaitAck waits until the server has acknowledged a listen.
-func (s *Subscription) awaitAck(l *listen) error {
+func (s *Subscription) awaitAck(l *sent) error {
 	late, held := time.NewTimer(AckTimeout), time.NewTimer(maxDefer)
 	defer late.Stop()
 	defer held.Stop()
