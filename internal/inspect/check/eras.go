@@ -293,7 +293,7 @@ func modernStatus(ctx context.Context, r *run) outcome {
 		x    *rawclient.Exchange
 		want int
 	}{
-		{r.ask(ctx, r.modern, "dragoman/no-such-method", nil), http.StatusNotFound},
+		{r.tryUnknown(ctx, r.modern, "dragoman/no-such-method", nil), http.StatusNotFound},
 		{r.askUnknown(ctx), http.StatusBadRequest},
 		{r.askWith(ctx, withoutCapabilities), http.StatusBadRequest},
 	} {

@@ -380,6 +380,11 @@ func (r *run) ask(ctx context.Context, c *rawclient.Client, method string, param
 	return r.keep(c.Ask(ctx, method, params))
 }
 
+// tryUnknown asks for what there is not, which some servers ignore, and remembers the exchange.
+func (r *run) tryUnknown(ctx context.Context, c *rawclient.Client, method string, params rawclient.Object) *rawclient.Exchange {
+	return r.keep(c.Try(ctx, nil, method, params))
+}
+
 // list asks for a list, and remembers its pages.
 func (r *run) list(ctx context.Context, c *rawclient.Client, method, member string) *rawclient.Pages {
 	pages := c.List(ctx, method, member)

@@ -58,7 +58,7 @@ func smokeCall(ctx context.Context, r *run) outcome {
 func unknownMethod(ctx context.Context, r *run) outcome {
 	var list []Finding
 	for _, c := range r.both() {
-		x := r.ask(ctx, c, "dragoman/no-such-method", nil)
+		x := r.tryUnknown(ctx, c, "dragoman/no-such-method", nil)
 		if x.Code() != protocol.CodeMethodNotFound {
 			list = append(list, finding(x, "in the %s era it is answered by %s", c.Revision.Era(), x.Says()))
 		}
@@ -261,7 +261,7 @@ func listCursor(ctx context.Context, r *run) outcome {
 	if r.tools == nil {
 		return skip("the server has no tools")
 	}
-	x := r.ask(ctx, r.main(), protocol.MethodListTools, rawclient.Object{"cursor": "dragoman-no-such-cursor"})
+	x := r.tryUnknown(ctx, r.main(), protocol.MethodListTools, rawclient.Object{"cursor": "dragoman-no-such-cursor"})
 	return verify(x.Code() == protocol.CodeInvalidParams, x, "it is answered by %s", x.Says())
 }
 
@@ -282,7 +282,7 @@ func toolNames(tools []tool) (list []string) {
 }
 
 func unknownTool(ctx context.Context, r *run) outcome {
-	x := r.ask(ctx, r.main(), protocol.MethodCallTool, rawclient.Object{"name": "dragoman_no_such_tool", "arguments": rawclient.Object{}})
+	x := r.tryUnknown(ctx, r.main(), protocol.MethodCallTool, rawclient.Object{"name": "dragoman_no_such_tool", "arguments": rawclient.Object{}})
 	var result struct{ IsError bool }
 	_ = json.Unmarshal(x.Result(), &result) // an answer that cannot be read is no error
 	return verify(x.Failed() || result.IsError, x, "a call of a tool that does not exist gets %s", x.Says())
@@ -307,7 +307,7 @@ func (r *run) readMissing(ctx context.Context, bad func(*rawclient.Client, *rawc
 			continue
 		}
 		asked = true
-		x := r.ask(ctx, c, protocol.MethodReadResource, rawclient.Object{"uri": "dragoman://no/such/resource"})
+		x := r.tryUnknown(ctx, c, protocol.MethodReadResource, rawclient.Object{"uri": "dragoman://no/such/resource"})
 		if bad(c, x) {
 			list = append(list, finding(x, "in the %s era it gets %s", c.Revision.Era(), x.Says()))
 		}
@@ -322,7 +322,7 @@ func unknownPrompt(ctx context.Context, r *run) outcome {
 	if r.can(r.main())["prompts"] == nil {
 		return skip("the server has no prompts")
 	}
-	x := r.ask(ctx, r.main(), protocol.MethodGetPrompt, rawclient.Object{"name": "dragoman_no_such_prompt"})
+	x := r.tryUnknown(ctx, r.main(), protocol.MethodGetPrompt, rawclient.Object{"name": "dragoman_no_such_prompt"})
 	return verify(x.Failed(), x, "it gets %s", x.Says())
 }
 
@@ -330,7 +330,7 @@ func logLevel(ctx context.Context, r *run) outcome {
 	if r.can(r.legacy)["logging"] == nil {
 		return skip("the server does not log")
 	}
-	x := r.ask(ctx, r.legacy, protocol.MethodSetLevel, rawclient.Object{"level": "dragoman"})
+	x := r.tryUnknown(ctx, r.legacy, protocol.MethodSetLevel, rawclient.Object{"level": "dragoman"})
 	return verify(x.Code() == protocol.CodeInvalidParams, x, "it gets %s", x.Says())
 }
 

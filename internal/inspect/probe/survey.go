@@ -293,7 +293,7 @@ func (p *prober) introduce(hello *rawclient.Hello, rev protocol.Revision) {
 
 // checkConduct sees whether the server bears what any client may send.
 func (p *prober) checkConduct(ctx context.Context, c *rawclient.Client) {
-	x := c.AskAs(ctx, "text-id", "dragoman/unknown", nil)
+	x := c.Try(ctx, "text-id", "dragoman/unknown", nil)
 	p.examine(x, c.Wire)
 	switch {
 	case x.Answer == nil:

@@ -35,7 +35,8 @@ type Client struct {
 	// MaxList is how many bytes of a list are read; zero means 32 MiB.
 	MaxList int
 
-	next int
+	next    int
+	subject *Subject // may be nil
 }
 
 // CanAll are the capabilities of a client that can do everything that a server may ask for.
@@ -99,16 +100,16 @@ func (c *Client) Ask(ctx context.Context, method string, params Object) *Exchang
 
 // AskAs sends a request with a given id.
 func (c *Client) AskAs(ctx context.Context, id any, method string, params Object) *Exchange {
-	return c.exchange(ctx, c.Request(method, params, id))
+	return c.exchange(ctx, c.Timeout, c.Request(method, params, id))
 }
 
 // Send sends any text, and waits a moment for an answer.
 func (c *Client) Send(ctx context.Context, text string) *Exchange {
-	return c.exchange(ctx, Request{Text: []byte(text)})
+	return c.exchange(ctx, c.Timeout, Request{Text: []byte(text)})
 }
 
-func (c *Client) exchange(ctx context.Context, r Request) *Exchange {
-	ctx, cancel := context.WithTimeoutCause(ctx, c.Timeout, ErrSilent)
+func (c *Client) exchange(ctx context.Context, limit time.Duration, r Request) *Exchange {
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, ErrSilent)
 	defer cancel()
 	return c.Exchange(ctx, r)
 }
@@ -126,15 +127,46 @@ func (c *Client) Note(ctx context.Context, method string, params Object) *Exchan
 
 // Initialize asks for a revision, by its name.
 func (c *Client) Initialize(ctx context.Context, version string) *Exchange {
-	return c.exchange(ctx, c.initialize(version))
+	return c.exchange(ctx, c.Timeout, c.initialize(version))
 }
 
 func (c *Client) initialize(version string) Request {
 	return c.Request(protocol.MethodInitialize, Object{"protocolVersion": version, "capabilities": c.capabilities(), "clientInfo": c.info()}, nil)
 }
 
+// Try sends a request that a server may ignore, such as one with a method that it does not know, with an
+// id as that of AskAs. If the server answers a later ping, the response is not waited for until Timeout.
+func (c *Client) Try(ctx context.Context, id any, method string, params Object) *Exchange {
+	return c.try(ctx, c.Timeout, c.Request(method, params, id))
+}
+
+// Parts of Timeout that a response may take when a ping that was sent later has been answered: usually,
+// and if the server is known to ignore requests.
+const (
+	usualPart = 5
+	knownPart = 10
+)
+
+func (c *Client) try(ctx context.Context, limit time.Duration, r Request) *Exchange {
+	ping := c.Request(protocol.MethodPing, nil, fmt.Sprintf("witness-%d", c.next))
+	r.Witness, r.Patience = &ping, c.Timeout/usualPart
+	if c.subject != nil && c.subject.ignores {
+		r.Patience = c.Timeout / knownPart
+	}
+	x := c.exchange(ctx, limit, r)
+	if c.subject != nil && x.Silent() {
+		c.subject.ignores = true
+	}
+	return x
+}
+
 // Greet makes the first request of a conversation: initialize, or server/discover.
-func (c *Client) Greet(ctx context.Context) *Exchange { return c.exchange(ctx, c.hello()) }
+func (c *Client) Greet(ctx context.Context) *Exchange {
+	if c.Revision.Era() == protocol.Modern {
+		return c.try(ctx, c.Timeout, c.hello())
+	}
+	return c.exchange(ctx, c.Timeout, c.hello())
+}
 
 func (c *Client) hello() Request {
 	if c.Revision.Era() == protocol.Modern {
@@ -146,13 +178,10 @@ func (c *Client) hello() Request {
 // Begin begins a conversation: with the handshake of a legacy revision, or by asking what a modern
 // server is. The exchange is that of initialize, or of server/discover.
 func (c *Client) Begin(ctx context.Context) *Exchange {
-	x := c.Greet(ctx)
 	if c.Revision.Era() == protocol.Modern {
-		if x.Silent() && c.answersNow(ctx) { // it was starting, or does not know the question
-			x = c.Greet(ctx)
-		}
-		return x
+		return c.try(ctx, max(c.Timeout, c.Start), c.hello()) // its process may be starting
 	}
+	x := c.Greet(ctx)
 	if x.Result() == nil {
 		return x
 	}
@@ -164,18 +193,6 @@ func (c *Client) Begin(ctx context.Context) *Exchange {
 	}
 	c.Note(ctx, protocol.NoteInitialized, nil)
 	return x
-}
-
-// answersNow waits until a process that may be starting answers a ping.
-func (c *Client) answersNow(ctx context.Context) bool {
-	if c.Start <= c.Timeout {
-		return false
-	}
-	patient := *c
-	patient.Timeout = c.Start - c.Timeout
-	x := patient.Ask(ctx, protocol.MethodPing, nil)
-	c.next = patient.next
-	return x.Answer != nil
 }
 
 // Pages are what a server lists.

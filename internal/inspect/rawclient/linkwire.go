@@ -149,7 +149,12 @@ func (w *LinkWire) Exchange(ctx context.Context, r Request) *Exchange {
 	sent := make(chan error, 1)
 	sends.Go(func() { sent <- w.link.Send(ctx, r.Text) })
 	var spent budget
-	var giveUp <-chan time.Time
+	var giveUp, impatient <-chan time.Time
+	var witness json.RawMessage // id of the witness, until it is answered
+	if r.Witness != nil {
+		impatient = time.After(r.Patience)
+		defer func() { w.abandon(witness) }()
+	}
 	answers, unread := 0, true
 	for {
 		select {
@@ -177,6 +182,10 @@ func (w *LinkWire) Exchange(ctx context.Context, r Request) *Exchange {
 			if m == nil || w.late(m) {
 				continue
 			}
+			if witness != nil && m.Is(witness) {
+				witness, impatient, giveUp = nil, nil, time.After(r.Patience)
+				continue
+			}
 			x.Got = append(x.Got, m)
 			switch {
 			case m.IsRequest() && bytes.Equal(bytes.TrimSpace(text), x.Sent):
@@ -197,11 +206,15 @@ func (w *LinkWire) Exchange(ctx context.Context, r Request) *Exchange {
 				if id == nil {
 					return x
 				}
-				giveUp = time.After(w.wrongIDWait)
+				giveUp, impatient = time.After(w.wrongIDWait), nil
 			}
+		case <-impatient:
+			witness = r.Witness.ID
+			sends.Go(func() { _ = w.link.Send(ctx, r.Witness.Text) }) // if it is lost, ctx ends the exchange
 		case <-giveUp:
 			if x.Answer == nil {
 				x.Err = ErrSilent
+				w.abandon(id)
 			} else if x.Misnamed {
 				w.Hurry()
 			}

@@ -14,6 +14,8 @@
 //	processes that wait               3                         the next starts when one is used
 //	first response of a process       four times that of the first process, at least --timeout,
 //	beside others                     at most a minute
+//	a request that may be ignored     a fifth of --timeout for the response after a later ping is
+//	                                  answered; a tenth after the first such request
 //	stray messages; stray lines       100 each, 4 MiB           forgotten
 package rawclient
 
@@ -233,6 +235,12 @@ type Request struct {
 	Text  []byte
 	ID    json.RawMessage // of the response; if nil, any response is taken, after a short wait
 	First bool            // return with the first message of any kind
+
+	// Witness, if not nil, is a request that any server answers. It is sent if there is no response within
+	// Patience, and the exchange ends if there is none within Patience of the response to the witness:
+	// the server works, and ignores the request. Only a [LinkWire] does this.
+	Witness  *Request
+	Patience time.Duration
 }
 
 // A Wire carries texts to a server and back. One goroutine uses it.

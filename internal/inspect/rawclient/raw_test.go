@@ -228,7 +228,7 @@ func TestTheFirstTextIsTheFirst(t *testing.T) {
 	})
 }
 
-func TestAProcessThatStartsSlowlyIsAskedOnceMore(t *testing.T) {
+func TestAProcessThatStartsSlowlyIsWaitedForAndOneThatIgnoresIsNot(t *testing.T) {
 	const knows = `{"jsonrpc":"2.0","id":%s,"result":{"supportedVersions":["2026-07-28"]}}`
 	for name, of := range map[string]struct {
 		start, ready time.Duration
@@ -238,7 +238,7 @@ func TestAProcessThatStartsSlowlyIsAskedOnceMore(t *testing.T) {
 	}{
 		"starts slowly":                    {time.Minute, 30 * time.Second, true, true, 30 * time.Second},
 		"starts slowly, and has no longer": {0, 30 * time.Second, true, false, 10 * time.Second},
-		"does not know the question":       {time.Minute, 0, false, false, 20 * time.Second},
+		"does not know the question":       {time.Minute, 0, false, false, 4 * time.Second},
 		"never answers":                    {time.Minute, time.Hour, true, false, time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {

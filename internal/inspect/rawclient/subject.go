@@ -22,6 +22,7 @@ type Subject struct {
 
 	answer, first time.Duration // the same as Timeout and Start, of a process that starts beside others
 	hurry         bool          // responses have wrong ids
+	ignores       bool          // a request was ignored
 }
 
 // Client makes a client of the server.
@@ -29,7 +30,7 @@ func (s *Subject) Client(w Wire, rev protocol.Revision) *Client {
 	if wire, ok := w.(interface{ Hurry() }); ok && s.hurry {
 		wire.Hurry()
 	}
-	return &Client{Wire: w, Revision: rev, Version: s.Version, Timeout: max(s.Timeout, s.answer), Start: s.first}
+	return &Client{Wire: w, Revision: rev, Version: s.Version, Timeout: max(s.Timeout, s.answer), Start: s.first, subject: s}
 }
 
 // Hurry says that the server is known to answer under wrong ids: clients that are made from now on
