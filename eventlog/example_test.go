@@ -13,7 +13,7 @@ func ExampleMemory() {
 	ctx := context.Background()
 	log := eventlog.NewMemory(&eventlog.MemoryOptions{MaxEvents: 2})
 	for _, event := range []string{"one", "two", "three"} {
-		position, _ := log.Append(ctx, "stream", []byte(event))
+		position, _ := log.Append(ctx, "stream", eventlog.End, []byte(event))
 		fmt.Println(position, event)
 	}
 	missed, err := log.After(ctx, "stream", 1)
@@ -43,7 +43,7 @@ func ExampleOpen() {
 			fmt.Println(err)
 			return
 		}
-		_, _ = log.Append(ctx, "stream", []byte(event))
+		_, _ = log.Append(ctx, "stream", eventlog.End, []byte(event))
 		all, err := log.After(ctx, "stream", 0)
 		fmt.Printf("%s %v\n", all, err)
 		_ = log.Close()

@@ -86,7 +86,7 @@ func (f *File) Close() error {
 
 // Append implements [Log]. It does not wait for others than those who write, so
 // it ignores ctx.
-func (f *File) Append(_ context.Context, name string, event []byte) (int64, error) {
+func (f *File) Append(_ context.Context, name string, after int64, event []byte) (int64, error) {
 	f.writing.Lock()
 	defer f.writing.Unlock()
 	switch {
@@ -98,7 +98,11 @@ func (f *File) Append(_ context.Context, name string, event []byte) (int64, erro
 	now := time.Now()
 	f.mu.Lock()
 	f.index.expire(now)
-	s := f.index.begin(name)
+	s, err := f.index.begin(name, after)
+	if err != nil {
+		f.mu.Unlock()
+		return 0, err
+	}
 	r := record{kind: isEvent, position: s.last + 1, at: now, stream: name, event: event}
 	f.mu.Unlock()
 	f.text = r.appendTo(f.text[:0])
@@ -135,7 +139,7 @@ func (f *File) keepKnown(s *stream[place]) {
 func (f *File) fail(s *stream[place], reason error) error {
 	f.mu.Lock()
 	f.keepKnown(s)
-	f.index.loseNext(s)
+	f.index.lose(s, s.last+1)
 	newest := s.newest
 	f.mu.Unlock()
 	if newest.in != nil {

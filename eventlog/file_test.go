@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/eventlog"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/storetest"
 )
 
 // TestMain is also the process that is killed in the middle of writing.
@@ -50,31 +51,31 @@ func files(t *testing.T, dir string) []string {
 func TestS49_EventsOutliveTheProcess(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "b")
 	log := openFile(t, dir, nil)
-	add(t, log, "a", "a1", "a2", "", "a4")
-	add(t, log, "b", "b1")
-	add(t, log, "dropped", "d1")
+	storetest.Append(t, log, "a", "a1", "a2", "", "a4")
+	storetest.Append(t, log, "b", "b1")
+	storetest.Append(t, log, "dropped", "d1")
 	if err := log.Drop(t.Context(), "dropped"); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
 		log = reopen(t, log, dir, nil)
-		if got := after(t, log, "a", 1); got != "a2  a4" {
+		if got := storetest.After(t, log, "a", 1); got != "a2  a4" {
 			t.Errorf("a has %q", got)
 		}
-		if got := after(t, log, "b", 0); got != "b1" {
+		if got := storetest.After(t, log, "b", 0); got != "b1" {
 			t.Errorf("b has %q", got)
 		}
-		if got := after(t, log, "a", 5); got != "unknown" {
+		if got := storetest.After(t, log, "a", 5); got != "unknown" {
 			t.Errorf("a position that was not given out: %q", got)
 		}
-		if got := after(t, log, "dropped", 0); got != "unknown" {
+		if got := storetest.After(t, log, "dropped", 0); got != "unknown" {
 			t.Errorf("the dropped stream has %q", got)
 		}
 	}
-	if n := add(t, log, "a", "a5"); n != 5 {
+	if n := storetest.Append(t, log, "a", "a5"); n != 5 {
 		t.Errorf("the next position is %d, want 5", n)
 	}
-	if got := after(t, log, "a", 3); got != "a4 a5" {
+	if got := storetest.After(t, log, "a", 3); got != "a4 a5" {
 		t.Errorf("then a has %q", got)
 	}
 }
@@ -86,7 +87,7 @@ func TestOneLogAtATimeHasADirectory(t *testing.T) {
 		t.Errorf("a second one: %v", err)
 	}
 	reopen(t, log, dir, nil)
-	if _, err := log.Append(t.Context(), "s", nil); err == nil {
+	if _, err := log.Append(t.Context(), "s", eventlog.End, nil); err == nil {
 		t.Error("a closed log takes an event")
 	}
 	if _, err := log.After(t.Context(), "s", 0); err == nil {
@@ -105,13 +106,13 @@ func TestOneLogAtATimeHasADirectory(t *testing.T) {
 func TestTornLastWriteIsCutOff(t *testing.T) {
 	dir := t.TempDir()
 	log := openFile(t, dir, nil)
-	add(t, log, "s", "one", "two")
+	storetest.Append(t, log, "s", "one", "two")
 	path := files(t, dir)[0]
 	short, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	add(t, log, "s", "three")
+	storetest.Append(t, log, "s", "three")
 	_ = log.Close()
 	whole, err := os.ReadFile(path)
 	if err != nil {
@@ -126,14 +127,14 @@ func TestTornLastWriteIsCutOff(t *testing.T) {
 		if n == len(whole) {
 			want, next = "two three", 4
 		}
-		if got := after(t, log, "s", 1); got != want {
+		if got := storetest.After(t, log, "s", 1); got != want {
 			t.Errorf("%d bytes of %d: %q, want %q", n-len(short), len(whole)-len(short), got, want)
 		}
-		if got := add(t, log, "s", "new"); got != next {
+		if got := storetest.Append(t, log, "s", "new"); got != next {
 			t.Errorf("%d bytes: the next position is %d, want %d", n-len(short), got, next)
 		}
 		log = reopen(t, log, dir, nil)
-		if got := after(t, log, "s", 1); got != want+" new" {
+		if got := storetest.After(t, log, "s", 1); got != want+" new" {
 			t.Errorf("%d bytes, once more: %q", n-len(short), got)
 		}
 		_ = log.Close()
@@ -143,7 +144,7 @@ func TestTornLastWriteIsCutOff(t *testing.T) {
 func TestDamagedLogHasLostAllAndGivesOutNoPositionTwice(t *testing.T) {
 	dir := t.TempDir()
 	log := openFile(t, dir, nil)
-	last := add(t, log, "s", "one", "two", "three", "four")
+	last := storetest.Append(t, log, "s", "one", "two", "three", "four")
 	_ = log.Close()
 	path := files(t, dir)[0]
 	text, err := os.ReadFile(path)
@@ -161,11 +162,11 @@ func TestDamagedLogHasLostAllAndGivesOutNoPositionTwice(t *testing.T) {
 		}
 		log := openFile(t, dir, nil)
 		for position := range last + 1 {
-			if got := after(t, log, "s", position); got != "unknown" {
+			if got := storetest.After(t, log, "s", position); got != "unknown" {
 				t.Errorf("behind %d: %q", position, got)
 			}
 		}
-		if n := add(t, log, "s", "new"); n <= last {
+		if n := storetest.Append(t, log, "s", "new"); n <= last {
 			t.Errorf("position %d is given out again", n)
 		}
 		_ = log.Close()
@@ -178,7 +179,7 @@ func TestDamagedLogHasLostAllAndGivesOutNoPositionTwice(t *testing.T) {
 func TestEventDamagedOnTheDiskIsLost(t *testing.T) {
 	dir := t.TempDir()
 	log := openFile(t, dir, nil)
-	add(t, log, "s", "one", "two")
+	storetest.Append(t, log, "s", "one", "two")
 	path := files(t, dir)[0]
 	text, _ := os.ReadFile(path)
 	text[bytes.Index(text, []byte("two"))] ^= 1
@@ -190,7 +191,7 @@ func TestEventDamagedOnTheDiskIsLost(t *testing.T) {
 	if _, err := file.WriteAt(text, 0); err != nil {
 		t.Fatal(err)
 	}
-	if got := after(t, log, "s", 0); got != "lost" {
+	if got := storetest.After(t, log, "s", 0); got != "lost" {
 		t.Errorf("it is %q", got)
 	}
 }
@@ -200,31 +201,31 @@ func TestLimitsHoldAcrossRestarts(t *testing.T) {
 		dir := t.TempDir()
 		opts := &eventlog.MemoryOptions{MaxEvents: 2, TTL: time.Minute}
 		log := openFile(t, dir, opts)
-		add(t, log, "s", "1", "2", "3")
+		storetest.Append(t, log, "s", "1", "2", "3")
 		time.Sleep(40 * time.Second)
-		add(t, log, "new", "n")
+		storetest.Append(t, log, "new", "n")
 		log = reopen(t, log, dir, opts)
-		if got := after(t, log, "s", 0); got != "lost" {
+		if got := storetest.After(t, log, "s", 0); got != "lost" {
 			t.Errorf("beyond the limit: %q", got)
 		}
-		if got := after(t, log, "s", 1); got != "2 3" {
+		if got := storetest.After(t, log, "s", 1); got != "2 3" {
 			t.Errorf("within the limit: %q", got)
 		}
 		time.Sleep(20 * time.Second)
-		if got := after(t, log, "s", 1); got != "lost" {
+		if got := storetest.After(t, log, "s", 1); got != "lost" {
 			t.Errorf("after its time: %q", got)
 		}
 		log = reopen(t, log, dir, opts)
-		if got := after(t, log, "s", 1); got != "lost" {
+		if got := storetest.After(t, log, "s", 1); got != "lost" {
 			t.Errorf("after its time and a restart: %q", got)
 		}
-		if got := after(t, log, "s", 3); got != "" {
+		if got := storetest.After(t, log, "s", 3); got != "" {
 			t.Errorf("who has seen all is told %q", got)
 		}
-		if got := after(t, log, "new", 0); got != "n" {
+		if got := storetest.After(t, log, "new", 0); got != "n" {
 			t.Errorf("the newer stream has %q", got)
 		}
-		if n := add(t, log, "s", "4"); n != 4 {
+		if n := storetest.Append(t, log, "s", "4"); n != 4 {
 			t.Errorf("the next position is %d, want 4", n)
 		}
 	})
@@ -243,7 +244,7 @@ func TestThereIsNeverAGapAcrossRestarts(t *testing.T) {
 		switch random.IntN(20) {
 		case 0:
 			name = fmt.Sprint("short", i)
-			add(t, log, name, "x")
+			storetest.Append(t, log, name, "x")
 			_ = log.Drop(t.Context(), name)
 		case 1, 2, 3, 4:
 			position := random.Int64N(int64(len(all[name])) + 3)
@@ -259,7 +260,7 @@ func TestThereIsNeverAGapAcrossRestarts(t *testing.T) {
 			}
 		default:
 			event := fmt.Appendf(nil, "%d%s", random.Int(), strings.Repeat("x", random.IntN(900)))
-			n, err := log.Append(t.Context(), name, event)
+			n, err := log.Append(t.Context(), name, eventlog.End, event)
 			all[name] = append(all[name], event)
 			if err != nil || n != int64(len(all[name])) {
 				t.Fatalf("position is %d, want %d: %v", n, len(all[name]), err)
@@ -288,17 +289,17 @@ func TestForgottenPositionsAreNotGivenOutAgainAfterARestart(t *testing.T) {
 		dir := t.TempDir()
 		opts := &eventlog.MemoryOptions{MaxTotalBytes: 64 << 10}
 		log := openFile(t, dir, opts)
-		add(t, log, "idle", "1", "2", "3")
+		storetest.Append(t, log, "idle", "1", "2", "3")
 		time.Sleep(eventlog.DefaultTTL)
 		for i := range 20_000 {
-			add(t, log, fmt.Sprint("short", i), "x")
+			storetest.Append(t, log, fmt.Sprint("short", i), "x")
 		}
 		flood := strings.Repeat("x", 1000)
 		for range 4000 { // so that no old file is left
-			add(t, log, "flood", flood)
+			storetest.Append(t, log, "flood", flood)
 		}
 		log = reopen(t, log, dir, opts)
-		if n := add(t, log, "idle", "4"); n <= 3 {
+		if n := storetest.Append(t, log, "idle", "4"); n <= 3 {
 			t.Errorf("the next position is %d, which was given out before", n)
 		}
 	})
@@ -325,7 +326,7 @@ func write(dir string) {
 	}
 	for i := 0; ; i++ {
 		stream := strconv.Itoa(i % 3)
-		n, err := log.Append(ctx, stream, append(fmt.Appendf(nil, "%s-%d ", stream, next[stream]), filler[:i*7919%20_000]...))
+		n, err := log.Append(ctx, stream, eventlog.End, append(fmt.Appendf(nil, "%s-%d ", stream, next[stream]), filler[:i*7919%20_000]...))
 		next[stream]++
 		if err != nil {
 			fmt.Println(err)
@@ -397,8 +398,8 @@ func FuzzOpen(f *testing.F) {
 		f.Fatal(err)
 	}
 	for i := range 3 {
-		_, _ = log.Append(f.Context(), "s", fmt.Append(nil, i))
-		_, _ = log.Append(f.Context(), "other", fmt.Append(nil, i))
+		_, _ = log.Append(f.Context(), "s", eventlog.End, fmt.Append(nil, i))
+		_, _ = log.Append(f.Context(), "other", eventlog.End, fmt.Append(nil, i))
 	}
 	_ = log.Drop(f.Context(), "other")
 	_ = log.Close()
@@ -417,12 +418,12 @@ func FuzzOpen(f *testing.F) {
 			t.Fatal(err)
 		}
 		log := openFile(t, dir, nil)
-		n, err := log.Append(t.Context(), "s", []byte("new"))
+		n, err := log.Append(t.Context(), "s", eventlog.End, []byte("new"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		log = reopen(t, log, dir, nil)
-		if got := after(t, log, "s", n-1); got != "new" {
+		if got := storetest.After(t, log, "s", n-1); got != "new" {
 			t.Errorf("the event is %q", got)
 		}
 	})

@@ -46,7 +46,7 @@ func TestS41_FullDiskIsAnErrorAndALostStreamAndNoGap(t *testing.T) {
 	log, _ := openOn(t, dir, 500)
 	mustAppend := func(stream, event string, want int64) {
 		t.Helper()
-		if n, err := log.Append(ctx, stream, []byte(event)); err != nil || n != want {
+		if n, err := log.Append(ctx, stream, End, []byte(event)); err != nil || n != want {
 			t.Fatalf("Append(%s, %.10s): %d, %v, want %d", stream, event, n, err, want)
 		}
 	}
@@ -64,7 +64,7 @@ func TestS41_FullDiskIsAnErrorAndALostStreamAndNoGap(t *testing.T) {
 	mustAppend("quiet", strings.Repeat("q", 200), 1)
 	mustAppend("s", "one", 1)
 	mustAppend("s", "two", 2)
-	if _, err := log.Append(ctx, "s", []byte(strings.Repeat("x", 200))); !errors.Is(err, syscall.ENOSPC) {
+	if _, err := log.Append(ctx, "s", End, []byte(strings.Repeat("x", 200))); !errors.Is(err, syscall.ENOSPC) {
 		t.Fatalf("on a full disk: %v", err)
 	}
 	for _, position := range []int64{0, 1, 2} {
@@ -107,7 +107,7 @@ func TestS41_DiskThatIsSmallerThanTheLimits(t *testing.T) {
 	for i := range 3000 {
 		stream := fmt.Sprint(i % 5)
 		event := fmt.Sprint(i, strings.Repeat("x", 500))
-		n, err := log.Append(ctx, stream, []byte(event))
+		n, err := log.Append(ctx, stream, End, []byte(event))
 		if err != nil {
 			failures++
 		} else {

@@ -2,7 +2,7 @@
 // connection may resume them.
 //
 //	log := eventlog.NewMemory(nil) // or eventlog.Open(dir, nil), which outlives the process
-//	position, err := log.Append(ctx, "stream", event)
+//	position, err := log.Append(ctx, "stream", eventlog.End, event)
 //	events, err := log.After(ctx, "stream", position) // what has come since
 //
 // A transport/streamable.Server with a [Log] has resumable streams. A log in files cuts off an
@@ -25,19 +25,31 @@ var (
 	// ErrUnknown says that there is no such stream, or that it has not come as
 	// far as that position.
 	ErrUnknown = errors.New("eventlog: no such stream or position")
+
+	// ErrConflict is returned for a write that expects another state than there is: another
+	// process has written meanwhile. Nothing has changed.
+	ErrConflict = errors.New("eventlog: changed by another writer")
 )
 
+// End is the position behind the last event of a stream, wherever that is.
+const End int64 = -1
+
 // A Log keeps the events of streams so that a client that lost its connection
-// can have them again. Any number of goroutines may use it at once.
+// can have them again. Any number of goroutines and, if the implementation is shared,
+// processes may use it at once.
 //
 // A stream begins with its first event and is known by a name. Its events are
-// counted, and a position is never given out twice, also when the events
+// counted from 1, and a position is never given out twice, also when the events
 // themselves are gone, until the stream is dropped.
 type Log interface {
-	// Append adds an event to a stream and returns its position, counted from
-	// 1. The event is kept, not copied: nobody may change it afterwards. If it
-	// fails, the stream has lost the event and those before it.
-	Append(ctx context.Context, stream string, event []byte) (int64, error)
+	// Append adds an event to a stream behind a position, and returns its own, which is the
+	// next. It fails with ErrConflict if the stream has come further. If the log does not know that the
+	// stream has come as far, the events between are lost, and those before them. Behind End nothing is
+	// expected: it is for streams that several writers have.
+	//
+	// The event is kept, not copied: nobody may change it afterwards. After an error that is not
+	// ErrConflict the event counts as lost, and the next is appended behind its position.
+	Append(ctx context.Context, stream string, after int64, event []byte) (int64, error)
 
 	// After returns the events of a stream behind a position, oldest first,
 	// which are none if the position is that of the last. It fails with

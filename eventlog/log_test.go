@@ -2,17 +2,15 @@ package eventlog_test
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/eventlog"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/storetest"
 )
 
 // each runs a test with a log of each kind.
@@ -44,67 +42,15 @@ func openFile(t *testing.T, dir string, o *eventlog.MemoryOptions) *eventlog.Fil
 	return log
 }
 
-// add appends events of one stream.
-func add(t *testing.T, log eventlog.Log, stream string, events ...string) (last int64) {
-	t.Helper()
-	for _, e := range events {
-		n, err := log.Append(t.Context(), stream, []byte(e))
-		if err != nil {
-			t.Fatalf("Append(%q, %q): %v", stream, e, err)
-		}
-		last = n
-	}
-	return last
-}
-
-// after returns what a client that comes back is told: events, or an error.
-func after(t *testing.T, log eventlog.Log, stream string, position int64) string {
-	t.Helper()
-	events, err := log.After(t.Context(), stream, position)
-	switch {
-	case errors.Is(err, eventlog.ErrLost):
-		return "lost"
-	case errors.Is(err, eventlog.ErrUnknown):
-		return "unknown"
-	case err != nil:
-		t.Fatalf("After(%q, %d): %v", stream, position, err)
-	}
-	return string(bytes.Join(events, []byte(" ")))
-}
-
-func TestB11_StreamIsResumedBehindThePositionAndWithNoOtherStream(t *testing.T) {
-	each(t, streamIsResumedBehindThePositionAndWithNoOtherStream)
-}
-
-func streamIsResumedBehindThePositionAndWithNoOtherStream(t *testing.T, open func(*eventlog.MemoryOptions) eventlog.Log) {
-	log := open(nil)
-	for i, e := range []string{"a1", "a2", "a3"} {
-		if n := add(t, log, "a", e); n != int64(i+1) {
-			t.Errorf("position of %s is %d, want %d", e, n, i+1)
-		}
-		add(t, log, "b", strings.Replace(e, "a", "b", 1))
-	}
-	for _, test := range []struct {
-		stream   string
-		position int64
-		want     string
-	}{
-		{"a", 0, "a1 a2 a3"},
-		{"a", 1, "a2 a3"},
-		{"a", 2, "a3"},
-		{"b", 2, "b3"},
-		{"a", 3, ""},
-		{"a", 4, "unknown"},
-		{"a", math.MaxInt64, "unknown"},
-		{"a", -1, "unknown"},
-		{"a", math.MinInt64, "unknown"},
-		{"c", 0, "unknown"},
-		{"", 0, "unknown"},
-	} {
-		if got := after(t, log, test.stream, test.position); got != test.want {
-			t.Errorf("After(%q, %d) is %q, want %q", test.stream, test.position, got, test.want)
-		}
-	}
+func TestB11_EveryLogKeepsItsPromises(t *testing.T) {
+	each(t, func(t *testing.T, open func(*eventlog.MemoryOptions) eventlog.Log) {
+		storetest.Log(t, func(*testing.T) eventlog.Log { return open(nil) })
+		t.Run("events go when their stream has been silent for long", func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				storetest.LogExpiry(t, open(&eventlog.MemoryOptions{TTL: time.Minute}), time.Minute)
+			})
+		})
+	})
 }
 
 func TestEventsBeyondALimitAreLostAndSaidToBe(t *testing.T) {
@@ -133,10 +79,10 @@ func eventsBeyondALimitAreLostAndSaidToBe(t *testing.T, open func(*eventlog.Memo
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			log := open(&test.opts)
-			if last := add(t, log, "s", test.events...); last != int64(len(test.events)) {
+			if last := storetest.Append(t, log, "s", test.events...); last != int64(len(test.events)) {
 				t.Errorf("last position is %d, want %d", last, len(test.events))
 			}
-			if got := after(t, log, "s", test.position); got != test.want {
+			if got := storetest.After(t, log, "s", test.position); got != test.want {
 				t.Errorf("After(%d) is %.60q, want %.60q", test.position, got, test.want)
 			}
 		})
@@ -147,44 +93,20 @@ func TestStreamThatHoldsMostLosesFirst(t *testing.T) { each(t, streamThatHoldsMo
 
 func streamThatHoldsMostLosesFirst(t *testing.T, open func(*eventlog.MemoryOptions) eventlog.Log) {
 	log := open(&eventlog.MemoryOptions{MaxTotalBytes: 64 << 10})
-	add(t, log, "quiet", "q1", "q2")
+	storetest.Append(t, log, "quiet", "q1", "q2")
 	flood := strings.Repeat("x", 1000)
 	for range 500 {
-		add(t, log, "loud", flood)
+		storetest.Append(t, log, "loud", flood)
 	}
-	if got := after(t, log, "quiet", 0); got != "q1 q2" {
+	if got := storetest.After(t, log, "quiet", 0); got != "q1 q2" {
 		t.Errorf("the quiet stream, although it is older, has %q", got)
 	}
-	if got := after(t, log, "loud", 0); got != "lost" {
+	if got := storetest.After(t, log, "loud", 0); got != "lost" {
 		t.Errorf("the loud stream still has %d bytes", len(got))
 	}
-	if got := after(t, log, "loud", 480); len(got) != 20*1001-1 {
+	if got := storetest.After(t, log, "loud", 480); len(got) != 20*1001-1 {
 		t.Errorf("the newest events of the loud stream are %d bytes", len(got))
 	}
-}
-
-func TestEventsGoWhenTheStreamHasBeenSilentForLong(t *testing.T) {
-	each(t, eventsGoWhenTheStreamHasBeenSilentForLong)
-}
-
-func eventsGoWhenTheStreamHasBeenSilentForLong(t *testing.T, open func(*eventlog.MemoryOptions) eventlog.Log) {
-	synctest.Test(t, func(t *testing.T) {
-		log := open(&eventlog.MemoryOptions{TTL: time.Minute})
-		add(t, log, "s", "1")
-		time.Sleep(59 * time.Second)
-		add(t, log, "s", "2")
-		time.Sleep(59 * time.Second)
-		if got := after(t, log, "s", 0); got != "1 2" {
-			t.Errorf("before the time is over: %q", got)
-		}
-		time.Sleep(time.Second)
-		if got := after(t, log, "s", 1); got != "lost" {
-			t.Errorf("when the time is over: %q", got)
-		}
-		if got := after(t, log, "s", 2); got != "" {
-			t.Errorf("for a client that has seen all: %q", got)
-		}
-	})
 }
 
 func TestB11_PositionsAreNotGivenOutTwiceAfterALongSilence(t *testing.T) {
@@ -194,43 +116,23 @@ func TestB11_PositionsAreNotGivenOutTwiceAfterALongSilence(t *testing.T) {
 func positionsAreNotGivenOutTwiceAfterALongSilence(t *testing.T, open func(*eventlog.MemoryOptions) eventlog.Log) {
 	synctest.Test(t, func(t *testing.T) {
 		log := open(nil)
-		add(t, log, "idle", "1", "2", "3")
+		storetest.Append(t, log, "idle", "1", "2", "3")
 		time.Sleep(eventlog.DefaultTTL)
 		// So many streams are spent meanwhile that the idle one is forgotten.
 		for i := range 20_000 {
-			add(t, log, fmt.Sprint("short", i), "x")
+			storetest.Append(t, log, fmt.Sprint("short", i), "x")
 		}
 		time.Sleep(eventlog.DefaultTTL)
-		if got := after(t, log, "idle", 2); got != "unknown" {
+		if got := storetest.After(t, log, "idle", 2); got != "unknown" {
 			t.Errorf("the forgotten stream has %q", got)
 		}
-		if n := add(t, log, "idle", "4"); n <= 3 {
+		if n := storetest.Append(t, log, "idle", "4"); n <= 3 {
 			t.Errorf("the next position is %d, which was given out before", n)
 		}
-		if got := after(t, log, "idle", 2); got != "lost" {
+		if got := storetest.After(t, log, "idle", 2); got != "lost" {
 			t.Errorf("a client that lost one event is told %q", got)
 		}
 	})
-}
-
-func TestDroppedStreamIsUnknown(t *testing.T) { each(t, droppedStreamIsUnknown) }
-
-func droppedStreamIsUnknown(t *testing.T, open func(*eventlog.MemoryOptions) eventlog.Log) {
-	log := open(&eventlog.MemoryOptions{MaxTotalBytes: 2000})
-	add(t, log, "kept", "k")
-	add(t, log, "full", "1", "2")
-	add(t, log, "spent", strings.Repeat("x", 4000))
-	for _, name := range []string{"full", "spent", "full", "never"} {
-		if err := log.Drop(t.Context(), name); err != nil {
-			t.Errorf("Drop(%q): %v", name, err)
-		}
-		if got := after(t, log, name, 0); got != "unknown" {
-			t.Errorf("After(%q) is %q", name, got)
-		}
-	}
-	if got := after(t, log, "kept", 0); got != "k" {
-		t.Errorf("another stream has %q", got)
-	}
 }
 
 // What is kept is a suffix of what was appended, whatever the limits do.
@@ -258,37 +160,13 @@ func thereIsNeverAGap(t *testing.T, open func(*eventlog.MemoryOptions) eventlog.
 			}
 		default:
 			event := fmt.Appendf(nil, "%d%s", random.Int(), strings.Repeat("x", random.IntN(900)))
-			n, _ := log.Append(t.Context(), name, event)
+			n, _ := log.Append(t.Context(), name, eventlog.End, event)
 			all[name] = append(all[name], event)
 			if n != int64(len(all[name])) {
 				t.Fatalf("position is %d, want %d", n, len(all[name]))
 			}
 		}
 	}
-}
-
-func TestLogIsUsedByManyAtOnce(t *testing.T) { each(t, logIsUsedByManyAtOnce) }
-
-func logIsUsedByManyAtOnce(t *testing.T, open func(*eventlog.MemoryOptions) eventlog.Log) {
-	log := open(&eventlog.MemoryOptions{MaxTotalBytes: 32 << 10})
-	var wg sync.WaitGroup
-	for g := range 8 {
-		wg.Go(func() {
-			own := fmt.Sprint("own", g)
-			for i := range int64(500) {
-				n, err := log.Append(t.Context(), own, []byte(own))
-				if err != nil || n != i+1 {
-					t.Errorf("position %d, %v, want %d", n, err, i+1)
-				}
-				_, _ = log.Append(t.Context(), "shared", []byte("x"))
-				if got, err := log.After(t.Context(), own, i); err == nil && len(got) != 1 {
-					t.Errorf("%d events behind the last but one", len(got))
-				}
-			}
-			_ = log.Drop(t.Context(), own)
-		})
-	}
-	wg.Wait()
 }
 
 func BenchmarkMemoryAppend(b *testing.B) { benchmarkAppend(b, eventlog.NewMemory(nil)) }
@@ -310,6 +188,6 @@ func benchmarkAppend(b *testing.B, log eventlog.Log) {
 	event := bytes.Repeat([]byte("x"), 300)
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
-		_, _ = log.Append(b.Context(), names[i%len(names)], event)
+		_, _ = log.Append(b.Context(), names[i%len(names)], eventlog.End, event)
 	}
 }

@@ -30,12 +30,11 @@ type MemoryOptions struct {
 }
 
 // Memory is a [Log] in memory. It starts no goroutine: events that are too old
-// go when it is next used. Its methods never wait, so they ignore ctx, and Append
-// and Drop never fail.
+// go when it is next used. Its methods never wait, so they ignore ctx.
 //
 // A stream that has lost all its events is remembered for its position alone.
-// When there are too many of those, the oldest are forgotten. Streams that begin
-// later begin behind their positions, so that none is given out twice.
+// When there are too many of those, the oldest are forgotten. What is appended to the End of
+// a stream that is not known gets a position behind theirs, so that none is given out twice.
 type Memory struct {
 	mu    sync.Mutex
 	index index[[]byte]
@@ -51,12 +50,15 @@ func NewMemory(opts *MemoryOptions) *Memory {
 }
 
 // Append implements [Log].
-func (m *Memory) Append(_ context.Context, name string, event []byte) (int64, error) {
+func (m *Memory) Append(_ context.Context, name string, after int64, event []byte) (int64, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := time.Now()
 	m.index.expire(now)
-	s := m.index.begin(name)
+	s, err := m.index.begin(name, after)
+	if err != nil {
+		return 0, err
+	}
 	m.index.add(s, event, now)
 	return s.last, nil
 }
@@ -105,14 +107,22 @@ type stream[E any] struct {
 	index  int           // in bySize
 }
 
-// begin returns a stream, which is made if it is not known.
-func (x *index[E]) begin(name string) *stream[E] {
+// begin returns a stream for an event behind a position. It is made if it is not known.
+func (x *index[E]) begin(name string, after int64) (*stream[E], error) {
 	s := x.streams[name]
-	if s == nil {
+	switch {
+	case after < End, s != nil && End < after && after < s.last:
+		return nil, ErrConflict
+	case s == nil:
 		s = &stream[E]{name: strings.Clone(name), last: x.floor}
+		if after != End {
+			s.last = after
+		}
 		x.addEmpty(s)
+	case after > s.last:
+		x.lose(s, after)
 	}
-	return s
+	return s, nil
 }
 
 // addEmpty adds a stream without events.
@@ -186,13 +196,13 @@ func (x *index[E]) forget(s *stream[E]) {
 	x.drop(s.name)
 }
 
-// loseNext makes a stream lose the event that would have been its next, and with it
-// all that are kept: what is behind the hole alone is of no use.
-func (x *index[E]) loseNext(s *stream[E]) {
+// lose makes a stream lose its events up to a position, and with them all that are kept: those before
+// a gap are of no use.
+func (x *index[E]) lose(s *stream[E], position int64) {
 	if len(s.events) > 0 {
 		x.empty(s)
 	}
-	s.last++
+	s.last = position
 }
 
 // expire empties the streams whose last event is too old.

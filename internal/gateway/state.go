@@ -195,9 +195,11 @@ type diskLog struct {
 }
 
 // Append implements eventlog.Log.
-func (l diskLog) Append(ctx context.Context, stream string, event []byte) (int64, error) {
-	at, err := l.Log.Append(ctx, stream, event)
-	l.disk.recordWrite(err)
+func (l diskLog) Append(ctx context.Context, stream string, after int64, event []byte) (int64, error) {
+	at, err := l.Log.Append(ctx, stream, after, event)
+	if !errors.Is(err, eventlog.ErrConflict) {
+		l.disk.recordWrite(err)
+	}
 	return at, err
 }
 

@@ -38,11 +38,11 @@ func (s brokenStore) Put(kind, key string, record []byte) error {
 	return s.Store.Put(kind, key, record)
 }
 
-func (l brokenLog) Append(ctx context.Context, stream string, event []byte) (int64, error) {
+func (l brokenLog) Append(ctx context.Context, stream string, after int64, event []byte) (int64, error) {
 	if *l.err != nil {
 		return 0, *l.err
 	}
-	return l.Log.Append(ctx, stream, event)
+	return l.Log.Append(ctx, stream, after, event)
 }
 
 func TestS41_StateThatIsNotWrittenIsToldOnceAndInTheStatus(t *testing.T) {
@@ -53,7 +53,7 @@ func TestS41_StateThatIsNotWrittenIsToldOnceAndInTheStatus(t *testing.T) {
 		store, log := diskStore{brokenStore{store.NewMemory(0), &err}, d}, diskLog{brokenLog{eventlog.NewMemory(nil), &err}, d}
 		write := func() {
 			t.Helper()
-			_, logged := log.Append(t.Context(), "s", []byte("e"))
+			_, logged := log.Append(t.Context(), "s", eventlog.End, []byte("e"))
 			if put := store.Put("k", "k", nil); !errors.Is(put, err) || !errors.Is(logged, err) {
 				t.Fatalf("writes come to %v and %v, want %v", put, logged, err)
 			}

@@ -91,11 +91,11 @@ func (m *mortal) isDead() bool {
 	return m.dead
 }
 
-func (m *mortal) Append(ctx context.Context, stream string, event []byte) (int64, error) {
+func (m *mortal) Append(ctx context.Context, stream string, after int64, event []byte) (int64, error) {
 	if m.isDead() {
-		return 1, nil
+		return after + 1, nil
 	}
-	return m.Log.Append(ctx, stream, event)
+	return m.Log.Append(ctx, stream, after, event)
 }
 
 func (m *mortal) Drop(ctx context.Context, stream string) error {

@@ -104,11 +104,11 @@ type fullLog struct {
 	full bool
 }
 
-func (l *fullLog) Append(ctx context.Context, stream string, event []byte) (int64, error) {
+func (l *fullLog) Append(ctx context.Context, stream string, after int64, event []byte) (int64, error) {
 	if l.full {
 		return 0, errors.New("no space left on device")
 	}
-	return l.Log.Append(ctx, stream, event)
+	return l.Log.Append(ctx, stream, after, event)
 }
 
 func TestS41_StreamThatCannotBeLoggedIsDeliveredAndCannotBeResumed(t *testing.T) {

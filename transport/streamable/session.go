@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/eventlog"
 	"github.com/dragoman-mcp/dragoman/internal/wire/httpserver"
 	"github.com/dragoman-mcp/dragoman/internal/wire/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/internal/wire/sessions"
@@ -62,7 +63,7 @@ func (s *Server) newSession(id, owner string) *session {
 	}
 	ss.questions = jsonrpc.NewCalls(s.opts.maxRequests)
 	ss.ctx, ss.cancel = context.WithCancelCause(context.Background())
-	ss.background = &eventStream{server: s, name: backgroundName, key: ss.key(backgroundName)}
+	ss.background = &eventStream{server: s, name: backgroundName, key: ss.key(backgroundName), after: eventlog.End}
 	return ss
 }
 

@@ -46,6 +46,7 @@ type eventStream struct {
 	// appending is held while an event is added and the log writes it. It is taken
 	// before mu, which is not held while the log writes.
 	appending  sync.Mutex
+	after      int64 // position behind which the next event is logged, or eventlog.End
 	primed     bool
 	unanswered map[dragoman.ID]dragoman.ID // requests that may have no answer, as their Server is gone; see answerOrphans
 
@@ -203,7 +204,10 @@ func (es *eventStream) add(m event) {
 	}
 	var err error
 	if es.key != "" {
-		m.at, err = es.server.opts.log.Append(context.Background(), es.key, m.data)
+		m.at, err = es.server.opts.log.Append(context.Background(), es.key, es.after, m.data)
+		if es.after != eventlog.End {
+			es.after++ // also if that failed: then the event is lost
+		}
 	}
 	es.mu.Lock()
 	defer es.mu.Unlock()

@@ -126,9 +126,9 @@ func (l *stuckLog) wait(operation string) {
 	}
 }
 
-func (l *stuckLog) Append(ctx context.Context, stream string, event []byte) (int64, error) {
+func (l *stuckLog) Append(ctx context.Context, stream string, after int64, event []byte) (int64, error) {
 	l.wait("+" + stream)
-	return l.Log.Append(ctx, stream, event)
+	return l.Log.Append(ctx, stream, after, event)
 }
 
 func (l *stuckLog) After(ctx context.Context, stream string, position int64) ([][]byte, error) {

@@ -60,9 +60,11 @@ func RequestsOf(name string) map[dragoman.ID]dragoman.ID {
 // Settle ends a stream in the log whose server is gone: with an error for each of its
 // requests that has no answer. Its client has seen it up to position.
 func Settle(ctx context.Context, log eventlog.Log, stream string, position int64, requests map[dragoman.ID]dragoman.ID) error {
-	if _, err := log.After(ctx, stream, position); err != nil {
+	missed, err := log.After(ctx, stream, position)
+	if err != nil {
 		return err
 	}
+	last := position + int64(len(missed))
 	// An answer may be the very event that the client has seen last.
 	events, err := log.After(ctx, stream, 0)
 	if err != nil {
@@ -82,7 +84,7 @@ func Settle(ctx context.Context, log eventlog.Log, stream string, position int64
 			continue
 		}
 		answer := protocol.Failure(req, dragoman.Closed(errRestarted))
-		if _, err := log.Append(ctx, stream, answer.Bytes()); err != nil {
+		if last, err = log.Append(ctx, stream, last, answer.Bytes()); err != nil {
 			return err
 		}
 	}

@@ -40,7 +40,7 @@ func TestFilesAreOursAloneWhateverTheUmask(t *testing.T) {
 	must(records.Close())
 	events, err := eventlog.Open(at("events"), nil)
 	must(err)
-	_, err = events.Append(t.Context(), "stream", []byte("{}"))
+	_, err = events.Append(t.Context(), "stream", eventlog.End, []byte("{}"))
 	must(err)
 	must(events.Close())
 	wantOurs(t, dir, 9)
