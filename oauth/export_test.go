@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"net/url"
 
 	"github.com/dragoman-mcp/dragoman/internal/access/oidc"
 )
@@ -22,7 +21,7 @@ type Network struct {
 func (s *Source) UseNetwork(n *Network) {
 	s.wire.Close()
 	s.wire = oidc.New(&oidc.Options{
-		Server: s.server, TLS: n.TLS, Resolve: n.Resolve, Dial: n.Dial,
-		Proxy: func(*http.Request) (*url.URL, error) { return nil, nil },
+		Server:  s.server,
+		Network: oidc.Network{TLS: n.TLS, Resolve: n.Resolve, Dial: n.Dial, Proxy: http.ProxyURL(nil)},
 	})
 }

@@ -80,7 +80,7 @@ func New(c *Config) (*Source, error) {
 			trusted = append(trusted, u.Host)
 		}
 	}
-	s.wire = oidc.New(&oidc.Options{Server: server, TLS: c.TLS, Proxy: c.Proxy, Trusted: trusted})
+	s.wire = oidc.New(&oidc.Options{Network: oidc.Network{TLS: c.TLS, Proxy: c.Proxy}, Server: server, Trusted: trusted})
 	return s, nil
 }
 

@@ -38,8 +38,8 @@ type IntrospectionOptions struct {
 	Post                   bool
 	Bearer                 func(context.Context) (string, error)
 
-	// HTTP makes the requests. If nil, a client of its own does. Redirects are not followed.
-	HTTP *http.Client
+	// Network is how the endpoint is reached.
+	Network oidc.Network
 }
 
 // An Introspection asks the issuer about each token. Any number of goroutines may use it. It
@@ -47,7 +47,7 @@ type IntrospectionOptions struct {
 type Introspection struct {
 	opts   IntrospectionOptions
 	reader *claimReader
-	asker  *Asker
+	client *oidc.Client
 	room   chan struct{}      // a place for each inquiry under way
 	group  syncs.Group        // of inquiries
 	ctx    context.Context    // of inquiries; ends with Close
@@ -71,7 +71,8 @@ func NewIntrospection(o *IntrospectionOptions) (*Introspection, error) {
 		return nil, err
 	}
 	reader.noExpiry = true
-	switch _, err := oidc.ParseURL(o.Endpoint); {
+	endpoint, err := oidc.ParseURL(o.Endpoint)
+	switch {
 	case err != nil:
 		return nil, fmt.Errorf("auth: the introspection endpoint %w", err)
 	case (o.ClientID == "") == (o.Bearer == nil):
@@ -80,9 +81,7 @@ func NewIntrospection(o *IntrospectionOptions) (*Introspection, error) {
 	v := &Introspection{
 		opts: *o, reader: reader, room: make(chan struct{}, maxInquiries),
 		under: make(map[digest]*syncs.Flight[*identity]), refused: make(map[digest]refusal),
-	}
-	if v.asker, err = NewAsker(o.Endpoint, o.HTTP); err != nil {
-		return nil, err
+		client: oidc.New(&oidc.Options{Network: o.Network, Server: endpoint}),
 	}
 	v.ctx, v.cancel = context.WithCancel(context.Background())
 	return v, nil
@@ -92,7 +91,7 @@ func NewIntrospection(o *IntrospectionOptions) (*Introspection, error) {
 func (v *Introspection) Close() {
 	v.cancel()
 	v.group.Wait()
-	v.asker.Close()
+	v.client.Close()
 }
 
 // verify implements Verifier.
@@ -165,7 +164,7 @@ func (v *Introspection) refuse(d digest, err error) {
 
 // introspect asks the issuer about a token.
 func (v *Introspection) introspect(token string) (*identity, error) {
-	ctx, cancel := context.WithTimeoutCause(v.ctx, 2*askTime, errors.New("too many tokens are asked about at once"))
+	ctx, cancel := context.WithTimeoutCause(v.ctx, 2*oidc.RequestTime, errors.New("too many tokens are asked about at once"))
 	defer cancel()
 	select {
 	case v.room <- struct{}{}:
@@ -178,14 +177,19 @@ func (v *Introspection) introspect(token string) (*identity, error) {
 	if err != nil {
 		return nil, err
 	}
-	answer, err := v.asker.post(ctx, v.opts.Endpoint, form, header)
-	if err != nil {
+	status, text, err := v.client.Ask(ctx, http.MethodPost, v.opts.Endpoint, form, header)
+	switch {
+	case err != nil:
 		return nil, err
+	case status != http.StatusOK:
+		return nil, fmt.Errorf("the introspection endpoint answered %d: check the client id and secret", status)
+	}
+	answer, err := decodeObject(text)
+	if err != nil {
+		return nil, fmt.Errorf("the response of the introspection endpoint: %w", err)
 	}
 	active, ok := answer["active"].(bool)
 	switch {
-	case answer == nil:
-		return nil, errors.New("the introspection endpoint does not answer us: look at the client id and secret")
 	case !ok:
 		return nil, errors.New("the introspection endpoint does not say whether a token is active")
 	case !active:

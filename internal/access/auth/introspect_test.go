@@ -13,13 +13,15 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/access/oidc"
 	"github.com/dragoman-mcp/dragoman/internal/testkit/authtest"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/memnet"
 )
 
 // introspection returns a verifier that asks the issuer, which ends with the test.
 func (s *issuing) introspection(t testing.TB, o IntrospectionOptions) *Introspection {
 	t.Helper()
-	o.Issuer, o.Endpoint, o.HTTP = s.Issuer, s.Issuer+"/introspect", s.client
+	o.Issuer, o.Endpoint, o.Network = s.Issuer, s.Issuer+"/introspect", s.network
 	if o.ClientID == "" && o.Bearer == nil {
 		o.ClientID, o.ClientSecret = "client", "secret"
 	}
@@ -155,7 +157,8 @@ func TestStormOfTokensIsAskedAboutAFewAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		now, most := 0, 0
-		transport := roundTrip(func(*http.Request) string {
+		l := memnet.Listen()
+		server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			mu.Lock()
 			now++
 			most = max(most, now)
@@ -164,18 +167,20 @@ func TestStormOfTokensIsAskedAboutAFewAtATime(t *testing.T) {
 			mu.Lock()
 			now--
 			mu.Unlock()
-			return `{"active":false}`
-		})
+			fmt.Fprint(w, `{"active":false}`)
+		})}
+		go func() { _ = server.Serve(l) }() // ends with Close
+		defer server.Close()
 		v, err := NewIntrospection(&IntrospectionOptions{
-			ClaimOptions: ClaimOptions{Issuer: "https://login.example.com"}, Endpoint: "https://login.example.com/introspect",
-			ClientID: "client", HTTP: &http.Client{Transport: transport},
+			ClaimOptions: ClaimOptions{Issuer: "https://login.example.com"}, Endpoint: "http://127.0.0.1/introspect",
+			ClientID: "client", Network: oidc.Network{Dial: l.DialContext, Proxy: http.ProxyURL(nil)},
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer v.Close()
 		var all sync.WaitGroup
-		for i := range 20 * maxInquiries {
+		for i := range 8 * maxInquiries {
 			all.Go(func() {
 				if _, err := v.verify(t.Context(), fmt.Sprint("garbage", i)); err == nil {
 					t.Error("garbage is accepted")

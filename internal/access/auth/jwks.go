@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
 	"os"
 	"sync"
 	"time"
@@ -20,6 +21,8 @@ const (
 	keysFresh = 10 * time.Minute // older ones are used, and fetched again in the background
 	keysPause = 10 * time.Second // between two times that they are fetched
 	keysTime  = 10 * time.Second // that it may take, metadata included
+
+	maxKeysFile = 1 << 20 // bytes
 )
 
 // A keyStore has the keys of an issuer. They are fetched when somebody needs them, by one for
@@ -27,7 +30,7 @@ const (
 type keyStore struct {
 	issuer string
 	load   func(context.Context) (claimSet, error)
-	asker  *Asker // nil if they are in a file
+	client *oidc.Client // nil if they are in a file
 	limit  time.Duration
 	log    *slog.Logger
 
@@ -59,24 +62,52 @@ func newKeyStore(o *JWTOptions) (*keyStore, error) {
 			return nil, fmt.Errorf("auth: %w", err)
 		}
 		return s, nil
-	case o.KeysURL != "":
-		if _, err := oidc.ParseURL(o.KeysURL); err != nil {
+	}
+	issuer, err := oidc.ParseURL(o.Issuer)
+	if err != nil {
+		return nil, fmt.Errorf("auth: the URL of the issuer %w", err)
+	}
+	opts := &oidc.Options{Network: o.Network, Server: issuer, OpenID: true}
+	if o.KeysURL != "" {
+		at, err := oidc.ParseURL(o.KeysURL)
+		if err != nil {
 			return nil, fmt.Errorf("auth: the URL of the keys %w", err)
 		}
+		opts.Trusted = []string{at.Host}
 	}
-	var err error
-	if s.asker, err = NewAsker(o.Issuer, o.HTTP); err != nil {
-		return nil, err
-	}
-	s.load = s.asker.findKeys(o.Issuer, o.KeysURL)
+	s.client = oidc.New(opts)
+	s.load = func(ctx context.Context) (claimSet, error) { return s.download(ctx, o.KeysURL) }
 	return s, nil
+}
+
+// download fetches the keys at a URL. If it is empty, the issuer's metadata has it; that is read
+// each time, since it may change.
+func (s *keyStore) download(ctx context.Context, at string) (claimSet, error) {
+	var err error
+	if at == "" {
+		if at, err = s.client.KeysURL(ctx, s.issuer); err != nil {
+			return nil, err
+		}
+	}
+	status, text, err := s.client.Ask(ctx, http.MethodGet, at, nil, nil)
+	switch {
+	case err != nil:
+		return nil, err
+	case status != http.StatusOK:
+		return nil, fmt.Errorf("%s answered %d", at, status)
+	}
+	doc, err := decodeObject(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", at, err)
+	}
+	return doc, nil
 }
 
 func (s *keyStore) close() {
 	s.cancel()
 	s.group.Wait()
-	if s.asker != nil {
-		s.asker.Close()
+	if s.client != nil {
+		s.client.Close()
 	}
 }
 
@@ -89,12 +120,12 @@ func readKeys(path string) (claimSet, error) {
 		return nil, err
 	}
 	defer file.Close()
-	text, err := io.ReadAll(io.LimitReader(file, maxDocument+1))
+	text, err := io.ReadAll(io.LimitReader(file, maxKeysFile+1))
 	switch {
 	case err != nil:
 		return nil, err
-	case len(text) > maxDocument:
-		return nil, fmt.Errorf("%s has more than %d bytes", path, maxDocument)
+	case len(text) > maxKeysFile:
+		return nil, fmt.Errorf("%s has more than %d bytes", path, maxKeysFile)
 	}
 	doc, err := decodeObject(text)
 	if err != nil {

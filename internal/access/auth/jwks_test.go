@@ -3,14 +3,18 @@ package auth
 import (
 	"context"
 	"crypto"
+	"crypto/tls"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,7 +22,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/access/oidc"
 	"github.com/dragoman-mcp/dragoman/internal/testkit/authtest"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/certtest"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/memnet"
 )
 
 // expect fails the test unless a verifier says that of a token.
@@ -216,8 +223,8 @@ func TestIssuerThatDoesNotAnswerCostsFiveSeconds(t *testing.T) {
 		j := s.jwt(t, JWTOptions{})
 		begin := time.Now()
 		expect(t, j, s.Mint(nil), "unavailable", "of an issuer that does not answer")
-		if waited := time.Since(begin); waited != askTime {
-			t.Errorf("it took %v, want %v", waited, askTime)
+		if waited := time.Since(begin); waited != oidc.RequestTime {
+			t.Errorf("it took %v, want %v", waited, oidc.RequestTime)
 		}
 		time.Sleep(time.Minute) // until the issuer has ended
 	})
@@ -293,34 +300,42 @@ func TestMetadataOfAnotherIssuerAreNotBelieved(t *testing.T) {
 	}
 }
 
-func TestKeysOnThisMachineAreNotThoseOfAnIssuerElsewhere(t *testing.T) {
-	asked := make(map[string]int)
-	client := &http.Client{Transport: roundTrip(func(r *http.Request) string {
-		asked[r.URL.Host]++
-		return `{"issuer":"https://login.example.com","jwks_uri":"http://127.0.0.1:1/keys"}`
-	})}
-	j, err := NewJWT(&JWTOptions{ClaimOptions: ClaimOptions{Issuer: "https://login.example.com"}, HTTP: client})
-	if err != nil {
-		t.Fatal(err)
+// The issuer is public, and its metadata names keys that only we can reach.
+func TestS29_KeysOfAPublicIssuerAreNotFetchedInside(t *testing.T) {
+	for _, inside := range []string{"http://127.0.0.1:1/keys", "https://keys.example.com/keys", "https://169.254.169.254/keys"} {
+		issuer, l, authority := "https://login.example.com", memnet.Listen(), certtest.New(t)
+		server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprintf(w, `{"issuer":%q,"jwks_uri":%q}`, issuer, inside)
+		}))
+		_ = server.Listener.Close()
+		server.Listener, server.TLS = l, &tls.Config{Certificates: []tls.Certificate{authority.Pair(t, "login.example.com", "login.example.com")}}
+		server.StartTLS()
+		var dialed []string
+		j, err := NewJWT(&JWTOptions{ClaimOptions: ClaimOptions{Issuer: issuer}, Network: oidc.Network{
+			TLS: &tls.Config{RootCAs: authority.Pool()}, Proxy: http.ProxyURL(nil),
+			Resolve: func(_ context.Context, host string) ([]netip.Addr, error) {
+				return []netip.Addr{netip.MustParseAddr(map[string]string{"login.example.com": "8.8.4.4", "keys.example.com": "10.0.0.1"}[host])}, nil
+			},
+			Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+				dialed = append(dialed, address)
+				return l.DialContext(ctx, network, address)
+			},
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		token := authtest.NewKey("ES256").Sign(nil, members{"iss": issuer, "sub": "a", "aud": "b", "exp": time.Now().Add(time.Hour).Unix()})
+		expect(t, j, token, "unavailable", "with keys at "+inside)
+		j.Close()
+		server.Close()
+		if !slices.Equal(dialed, []string{"8.8.4.4:443"}) {
+			t.Errorf("%s: dialed %q", inside, dialed)
+		}
 	}
-	defer j.Close()
-	token := authtest.NewKey("ES256").Sign(nil, members{"iss": "https://login.example.com", "sub": "a", "aud": "b", "exp": time.Now().Add(time.Hour).Unix()})
-	expect(t, j, token, "unavailable", "with keys on this machine")
-	if asked["127.0.0.1:1"] != 0 || asked["login.example.com"] != 1 {
-		t.Errorf("asked were %v", asked)
-	}
-}
-
-type roundTrip func(*http.Request) string
-
-func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) {
-	w := httptest.NewRecorder()
-	fmt.Fprint(w, f(r))
-	return w.Result(), nil
 }
 
 func TestAnswersThatAreNoKeysAreNotBelieved(t *testing.T) {
-	huge := `{"keys":[` + strings.Repeat(" ", maxDocument) + `]}`
+	huge := `{"keys":[` + strings.Repeat(" ", 1<<20) + `]}`
 	many := `{"keys":[` + strings.TrimSuffix(strings.Repeat("{},", maxKeys+1), ",") + `]}`
 	for name, answer := range map[string]http.HandlerFunc{
 		"redirect":   func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/elsewhere", http.StatusFound) },

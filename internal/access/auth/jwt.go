@@ -9,12 +9,13 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
+
+	"github.com/dragoman-mcp/dragoman/internal/access/oidc"
 )
 
 // maxTries is how many keys a signature is tried with: of the same name, or if the token
@@ -38,8 +39,8 @@ type JWTOptions struct {
 	// see [Algorithms].
 	Algorithms []string
 
-	// HTTP makes the requests. If nil, a client of its own does. Redirects are not followed.
-	HTTP *http.Client
+	// Network is how the issuer is reached.
+	Network oidc.Network
 
 	// Logger is told when keys cannot be fetched. It may be nil.
 	Logger *slog.Logger

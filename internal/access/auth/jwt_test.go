@@ -22,31 +22,29 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/access/oidc"
 	"github.com/dragoman-mcp/dragoman/internal/testkit/authtest"
 	"github.com/dragoman-mcp/dragoman/internal/testkit/memnet"
 	"github.com/dragoman-mcp/dragoman/internal/wire/httpserver"
 )
 
-// An issuing is an issuer in a network in memory, and a client of it.
+// An issuing is an issuer in a network in memory.
 type issuing struct {
 	*authtest.Server
-	client *http.Client
+	network oidc.Network
 }
 
 func newIssuing(t testing.TB, opts authtest.Options) *issuing {
 	t.Helper()
 	net := memnet.Listen()
 	opts.Listener = net
-	base := &http.Transport{DialContext: net.DialContext}
-	s := &issuing{authtest.New(t, &opts), &http.Client{Transport: base}}
-	t.Cleanup(base.CloseIdleConnections)
-	return s
+	return &issuing{authtest.New(t, &opts), oidc.Network{Dial: net.DialContext, Proxy: http.ProxyURL(nil)}}
 }
 
 // jwt returns a verifier of the issuer's tokens, which ends with the test.
 func (s *issuing) jwt(t testing.TB, o JWTOptions) *JWT {
 	t.Helper()
-	o.Issuer, o.HTTP = s.Issuer, s.client
+	o.Issuer, o.Network = s.Issuer, s.network
 	j, err := NewJWT(&o)
 	if err != nil {
 		t.Fatal(err)

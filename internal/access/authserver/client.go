@@ -14,6 +14,7 @@ import (
 	"unicode"
 
 	"github.com/dragoman-mcp/dragoman/internal/access/auth"
+	"github.com/dragoman-mcp/dragoman/internal/access/oidc"
 	"github.com/dragoman-mcp/dragoman/internal/wire/httpserver"
 )
 
@@ -25,14 +26,6 @@ const (
 	maxKeys         = 600 // bytes of a client's keys, which its id holds
 
 	clientPrefix = "dgmk_"
-)
-
-// Ways in which a client proves who it is at the token endpoint.
-const (
-	authNone  = "none"
-	authBasic = "client_secret_basic"
-	authPost  = "client_secret_post"
-	authKey   = "private_key_jwt"
 )
 
 // A client is a program that users sign in with.
@@ -113,9 +106,9 @@ func (g *registration) check(schemes []string) *oauthError {
 		return &oauthError{code: "invalid_client_metadata", text: "the only way to sign in here is authorization_code"}
 	case g.ResponseTypes != nil && !slices.Contains(g.ResponseTypes, "code"):
 		return &oauthError{code: "invalid_client_metadata", text: "the only response type here is code"}
-	case !slices.Contains([]string{"", authNone, authBasic, authPost, authKey}, g.Method):
+	case !slices.Contains([]string{"", oidc.MethodNone, oidc.MethodBasic, oidc.MethodPost, oidc.MethodKey}, g.Method):
 		return &oauthError{code: "invalid_client_metadata", text: "token_endpoint_auth_method must be none, client_secret_basic, client_secret_post or private_key_jwt"}
-	case g.Method == authKey && (g.Keys == nil) == (g.KeysURL == ""):
+	case g.Method == oidc.MethodKey && (g.Keys == nil) == (g.KeysURL == ""):
 		return &oauthError{code: "invalid_client_metadata", text: "private_key_jwt needs either jwks or jwks_uri"}
 	}
 	for _, uri := range g.Redirects {
@@ -128,7 +121,7 @@ func (g *registration) check(schemes []string) *oauthError {
 
 // checkKeys returns what is wrong with the keys of a client that registers.
 func (g *registration) checkKeys() *oauthError {
-	if g.Method != authKey {
+	if g.Method != oidc.MethodKey {
 		return nil
 	}
 	bad := func(text string) *oauthError { return &oauthError{code: "invalid_client_metadata", text: text} }
@@ -182,12 +175,12 @@ func (s *Server) register(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	now := time.Now()
-	secret := g.Method == authBasic || g.Method == authPost
+	secret := g.Method == oidc.MethodBasic || g.Method == oidc.MethodPost
 	record := registered{Name: cleanName(g.Name), Secret: secret, At: now.Unix(), Random: newSecret()[:8]}
 	for _, uri := range g.Redirects {
 		record.Redirects = append(record.Redirects, redirectMark(uri))
 	}
-	if g.Method == authKey {
+	if g.Method == oidc.MethodKey {
 		record.Keys = g.Keys
 	}
 	id := clientPrefix + s.clients.seal(record)
@@ -196,14 +189,14 @@ func (s *Server) register(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	answer := registration{
-		ID: id, IssuedAt: now.Unix(), Name: g.Name, Redirects: g.Redirects, Method: authNone,
+		ID: id, IssuedAt: now.Unix(), Name: g.Name, Redirects: g.Redirects, Method: oidc.MethodNone,
 		GrantTypes: []string{"authorization_code", "refresh_token"}, ResponseTypes: []string{"code"},
 	}
 	if secret {
 		never := int64(0)
 		answer.Method, answer.Secret, answer.SecretExpires = g.Method, s.secretOf(id), &never
 	}
-	if g.Method == authKey {
+	if g.Method == oidc.MethodKey {
 		answer.Method, answer.Keys = g.Method, g.Keys
 	}
 	s.event("register", "", id)

@@ -1,6 +1,7 @@
 package authserver
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -14,12 +15,10 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/access/auth"
 	"github.com/dragoman-mcp/dragoman/internal/access/oidc"
-	"github.com/dragoman-mcp/dragoman/internal/wire/httpclient"
 )
 
 const (
 	maxDocument   = 64 << 10         // bytes of a client's metadata document
-	documentTime  = 5 * time.Second  // for fetching it
 	documentFor   = 10 * time.Minute // it is used
 	documentPause = 30 * time.Second // after one that could not be had
 	maxDocuments  = 1024             // that are remembered
@@ -31,10 +30,9 @@ const (
 var errBusy = errors.New("too many sign-ins begin at once; try again in a few seconds")
 
 // documents are the metadata documents of clients whose id is the URL of one. A stranger
-// chooses the URL, so it is fetched from addresses that everybody can reach, and redirects
-// are not followed.
+// chooses the URL, so only public addresses are used, and redirects are not followed.
 type documents struct {
-	http    *http.Client
+	client  *oidc.Client
 	schemes []string
 	slots   chan struct{} // one for each that is fetched
 
@@ -49,17 +47,12 @@ type fetched struct {
 	until  time.Time
 }
 
-func newDocuments(transport http.RoundTripper, schemes []string) *documents {
+func newDocuments(network oidc.Network, schemes []string) *documents {
 	return &documents{
-		http: &http.Client{
-			Transport: transport, Timeout: documentTime,
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		},
+		client:  oidc.New(&oidc.Options{Network: network, MaxBody: maxDocument}),
 		schemes: schemes, slots: make(chan struct{}, maxFetches), known: make(map[string]*fetched),
 	}
 }
-
-func defaultTransport() *http.Transport { return httpclient.Transport() }
 
 // isDocument reports whether a client's id is meant to be the URL of its document.
 func isDocument(id string) bool { return strings.HasPrefix(id, "https://") }
@@ -134,24 +127,16 @@ func (d *documents) keep(id string, f *fetched) {
 
 // get fetches a JSON object.
 func (d *documents) get(ctx context.Context, from string, v any) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, from, http.NoBody)
-	if err != nil {
-		return errors.New("the URL cannot be asked")
-	}
-	req.Header.Set("Accept", "application/json")
-	req.Header.Set("User-Agent", "dragoman")
-	resp, err := d.http.Do(req)
-	if errors.Is(err, httpclient.ErrAddress) {
-		return errors.New("the URL cannot be asked from everywhere")
-	}
-	if err != nil {
+	status, text, err := d.client.Ask(ctx, http.MethodGet, from, nil, nil)
+	switch {
+	case errors.Is(err, oidc.ErrAddress):
+		return errors.New("its address is not public")
+	case err != nil: // a stranger is not told what our network is like
 		return errors.New("it cannot be fetched")
+	case status != http.StatusOK:
+		return fmt.Errorf("it cannot be fetched: status %d", status)
 	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("it cannot be fetched: status %d", resp.StatusCode)
-	}
-	return readJSON(resp.Body, maxDocument, v)
+	return readJSON(bytes.NewReader(text), maxDocument, v)
 }
 
 func (d *documents) fetch(ctx context.Context, u *url.URL, id string) (*client, error) {
@@ -160,7 +145,7 @@ func (d *documents) fetch(ctx context.Context, u *url.URL, id string) (*client, 
 		return nil, fmt.Errorf("the client's document: %w", err)
 	}
 	c, err := d.read(&g, u, id)
-	if err != nil || g.Method != authKey {
+	if err != nil || g.Method != oidc.MethodKey {
 		return c, err
 	}
 	if g.KeysURL != "" {
@@ -181,7 +166,7 @@ func (d *documents) read(g *registration, u *url.URL, id string) (*client, error
 	if g.ID != id {
 		return nil, errors.New("the client's document is about another client (client_id)")
 	}
-	if !slices.Contains([]string{"", authNone, authKey}, g.Method) {
+	if !slices.Contains([]string{"", oidc.MethodNone, oidc.MethodKey}, g.Method) {
 		return nil, errors.New("the client's document wants to prove who it is in a way that is not known here (token_endpoint_auth_method): none and private_key_jwt are")
 	}
 	if e := g.check(d.schemes); e != nil {

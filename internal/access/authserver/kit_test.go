@@ -2,15 +2,19 @@ package authserver_test
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
+	"crypto/tls"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"net/url"
 	"strings"
 	"sync"
@@ -19,8 +23,10 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/access/auth"
 	"github.com/dragoman-mcp/dragoman/internal/access/authserver"
+	"github.com/dragoman-mcp/dragoman/internal/access/oidc"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/store"
 	"github.com/dragoman-mcp/dragoman/internal/testkit/authtest"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/certtest"
 	"github.com/dragoman-mcp/dragoman/internal/testkit/memnet"
 	"github.com/dragoman-mcp/dragoman/internal/util/limit"
 	"github.com/dragoman-mcp/dragoman/internal/wire/httpserver"
@@ -42,22 +48,23 @@ type world struct {
 
 	mu     sync.Mutex
 	events []string
+	dialed []string // addresses of documents
 }
 
 // newWorld returns a world, with other options if change is not nil.
 func newWorld(t *testing.T, provider authtest.Options, change func(*authserver.Options)) *world {
 	t.Helper()
-	net := memnet.Listen()
-	inside := &http.Transport{DialContext: net.DialContext}
+	l := memnet.Listen()
+	inside := &http.Transport{DialContext: l.DialContext}
 	t.Cleanup(inside.CloseIdleConnections)
-	provider.Identity, provider.Listener = true, net
+	provider.Identity, provider.Listener = true, l
 	w := &world{t: t, provider: authtest.New(t, &provider), docs: make(map[string]string), inside: inside}
 	w.opts = authserver.Options{
 		URL: us, Key: []byte(rand.Text() + rand.Text())[:store.KeySize], Store: store.NewMemory(0),
-		Scopes: []string{"read", "write"}, Documents: documents{w}, Logger: slog.New(slog.NewTextHandler(&w.log, nil)),
+		Scopes: []string{"read", "write"}, Network: w.internet(), Logger: slog.New(slog.NewTextHandler(&w.log, nil)),
 		Provider: authserver.Provider{
 			ClaimOptions: auth.ClaimOptions{Issuer: w.provider.Issuer}, ClientID: "client", ClientSecret: "secret",
-			Scopes: []string{"openid", "email"}, HTTP: &http.Client{Transport: inside},
+			Scopes: []string{"openid", "email"}, Network: oidc.Network{Dial: l.DialContext, Proxy: http.ProxyURL(nil)},
 		},
 		Rate:    limit.Rate{Count: limit.MaxCount, Per: time.Second},
 		Revoked: func(hashes ...[32]byte) { w.policy.Doubt(hashes...) },
@@ -116,21 +123,40 @@ func (w *world) RoundTrip(r *http.Request) (*http.Response, error) {
 	return rec.Result(), nil
 }
 
-// documents are on the network where everybody is.
-type documents struct{ w *world }
-
-func (d documents) RoundTrip(r *http.Request) (*http.Response, error) {
-	text, ok := d.w.docs[r.URL.String()]
-	if !ok {
-		return nil, errors.New("nobody is there")
+// internet returns a network whose hosts have the documents. All of them have a public address,
+// but those whose name begins with "inside".
+func (w *world) internet() oidc.Network {
+	l := memnet.Listen()
+	authority := certtest.New(w.t)
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		text, ok := w.docs["https://"+r.Host+r.URL.String()]
+		if to, redirects := strings.CutPrefix(text, "location "); redirects {
+			http.Redirect(rw, r, to, http.StatusFound)
+		} else if ok {
+			_, _ = io.WriteString(rw, text)
+		} else {
+			http.NotFound(rw, r)
+		}
+	}))
+	_ = server.Listener.Close()
+	server.Listener, server.TLS = l, &tls.Config{Certificates: []tls.Certificate{authority.Pair(w.t, "documents", "*.example.com")}}
+	server.StartTLS()
+	w.t.Cleanup(server.Close)
+	return oidc.Network{
+		TLS: &tls.Config{RootCAs: authority.Pool()},
+		Resolve: func(_ context.Context, host string) ([]netip.Addr, error) {
+			if strings.HasPrefix(host, "inside") {
+				return []netip.Addr{netip.MustParseAddr("10.0.0.1")}, nil
+			}
+			return []netip.Addr{netip.MustParseAddr("8.8.4.4")}, nil
+		},
+		Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+			w.mu.Lock()
+			w.dialed = append(w.dialed, address)
+			w.mu.Unlock()
+			return l.DialContext(ctx, network, address)
+		},
 	}
-	rec := httptest.NewRecorder()
-	if to, ok := strings.CutPrefix(text, "location "); ok {
-		http.Redirect(rec, r, to, http.StatusFound)
-	} else {
-		_, _ = io.WriteString(rec, text)
-	}
-	return rec.Result(), nil
 }
 
 func (w *world) browser() *authtest.Browser {

@@ -46,8 +46,8 @@ type Provider struct {
 	// sign-ins of that user.
 	Keeps bool
 
-	// HTTP makes the requests. If nil, a client of its own does.
-	HTTP *http.Client
+	// Network is how it is reached.
+	Network oidc.Network
 }
 
 // A List is a claim that is a list of its own at a URL, in pages: of objects whose values at
@@ -76,23 +76,16 @@ type user struct {
 	grant   grant
 }
 
-// endpoints are where the provider is asked.
+// endpoints are those of the provider, and when they were found out.
 type endpoints struct {
-	Issuer       string   `json:"issuer"`
-	Authorize    string   `json:"authorization_endpoint"`
-	Token        string   `json:"token_endpoint"`
-	Userinfo     string   `json:"userinfo_endpoint"`
-	Revoke       string   `json:"revocation_endpoint"`
-	Methods      []string `json:"token_endpoint_auth_methods_supported"`
-	IssParameter bool     `json:"authorization_response_iss_parameter_supported"`
-
+	*oidc.Metadata
 	at time.Time
 }
 
 // A provider asks a Provider.
 type provider struct {
 	Provider
-	asker  *auth.Asker
+	client *oidc.Client
 	reader *auth.UserReader
 	tokens *auth.IDTokens // nil if it does not speak OpenID Connect
 	found  syncs.Flight[*endpoints]
@@ -105,14 +98,25 @@ func newProvider(o *Options) (*provider, error) {
 		return nil, err
 	}
 	if p.Authorize == "" {
-		opts := &auth.JWTOptions{ClaimOptions: p.ClaimOptions, HTTP: p.HTTP, Logger: o.Logger}
+		opts := &auth.JWTOptions{ClaimOptions: p.ClaimOptions, Network: p.Network, Logger: o.Logger}
 		if p.tokens, err = auth.NewIDTokens(opts, p.ClientID); err != nil {
 			return nil, err
 		}
 	}
-	if p.asker, err = auth.NewAsker(p.Issuer, p.HTTP); err != nil {
+	opts := &oidc.Options{Network: p.Network, OpenID: true}
+	if opts.Server, err = oidc.ParseURL(p.Issuer); err != nil {
 		return nil, err
 	}
+	configured := []string{p.Authorize, p.Token, p.Userinfo}
+	for _, l := range p.Lists {
+		configured = append(configured, l.URL)
+	}
+	for _, at := range configured {
+		if u, err := oidc.ParseURL(at); err == nil {
+			opts.Trusted = append(opts.Trusted, u.Host)
+		}
+	}
+	p.client = oidc.New(opts)
 	return p, nil
 }
 
@@ -120,14 +124,16 @@ func (p *provider) close() {
 	if p.tokens != nil {
 		p.tokens.Close()
 	}
-	p.asker.Close()
+	p.client.Close()
 }
 
 // endpoints returns where the provider is asked. What was found out stays good if it cannot be
 // found out again.
 func (p *provider) endpoints(ctx context.Context) (*endpoints, error) {
 	if p.Authorize != "" {
-		return &endpoints{Issuer: p.Issuer, Authorize: p.Authorize, Token: p.Token, Userinfo: p.Userinfo, Methods: []string{authPost}}, nil
+		return &endpoints{Metadata: &oidc.Metadata{
+			Issuer: p.Issuer, AuthorizationEndpoint: p.Authorize, TokenEndpoint: p.Token, UserinfoEndpoint: p.Userinfo, TokenAuthMethods: []string{oidc.MethodPost},
+		}}, nil
 	}
 	old, known := p.found.Peek()
 	if known && time.Since(old.at) > metadataFor {
@@ -142,47 +148,14 @@ func (p *provider) endpoints(ctx context.Context) (*endpoints, error) {
 
 // discover reads the provider's metadata.
 func (p *provider) discover(ctx context.Context) (*endpoints, error) {
-	u, err := oidc.ParseURL(p.Issuer)
+	m, err := p.client.Metadata(ctx, p.Issuer)
+	if err == nil && m.AuthorizationEndpoint == "" {
+		err = errors.New("the metadata has no authorization_endpoint")
+	}
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("the endpoints of the identity provider are not known: %w; check auth.provider, or configure authorize, token and userinfo if it has no OpenID Connect metadata", err)
 	}
-	places := append([]string{strings.TrimSuffix(p.Issuer, "/") + "/.well-known/openid-configuration"}, oidc.MetadataPlaces(u)...)
-	for _, at := range places {
-		status, text, err := p.asker.Ask(ctx, http.MethodGet, at, nil, nil)
-		if err != nil {
-			return nil, err
-		}
-		e := &endpoints{at: time.Now()}
-		if status != http.StatusOK || json.Unmarshal(text, e) != nil {
-			continue
-		}
-		if e.Issuer != p.Issuer {
-			return nil, fmt.Errorf("the metadata at %s is about the issuer %q; write that as auth.provider", at, clip(e.Issuer))
-		}
-		if err := e.check(u, at); err != nil {
-			return nil, err
-		}
-		return e, nil
-	}
-	return nil, fmt.Errorf("there is no OpenID Connect metadata at %s; give auth.provider.authorize, token and userinfo if it has none", places[0])
-}
-
-// check returns an error unless all endpoints can be asked. None may be on this machine if the
-// provider is not.
-func (e *endpoints) check(provider *url.URL, at string) error {
-	for name, to := range map[string]string{"authorization_endpoint": e.Authorize, "token_endpoint": e.Token, "userinfo_endpoint": e.Userinfo, "revocation_endpoint": e.Revoke} {
-		if to == "" && (name == "userinfo_endpoint" || name == "revocation_endpoint") {
-			continue
-		}
-		u, err := oidc.ParseURL(to)
-		if err == nil && oidc.Loopback(u.Hostname()) && !oidc.Loopback(provider.Hostname()) {
-			err = errors.New("is on this machine, but the provider is not")
-		}
-		if err != nil {
-			return fmt.Errorf("the metadata at %s: %s %w", at, name, err)
-		}
-	}
-	return nil
+	return &endpoints{m, time.Now()}, nil
 }
 
 // authorizeURL returns where a user signs in.
@@ -212,7 +185,7 @@ func (p *provider) authorizeURL(ctx context.Context, t *transaction, callback st
 	if p.tokens != nil {
 		q.Set("nonce", t.Nonce)
 	}
-	return withQuery(e.Authorize, q), nil
+	return withQuery(e.AuthorizationEndpoint, q), nil
 }
 
 // checkIssuer checks that an answer is the provider's own, as far as it says (RFC 9207).
@@ -227,67 +200,38 @@ func (p *provider) checkIssuer(ctx context.Context, query url.Values) error {
 	return nil
 }
 
-// An answer is what the provider gives for a code or a refresh token.
-type answer struct {
-	Access  string `json:"access_token"`
-	Refresh string `json:"refresh_token"`
-	ID      string `json:"id_token"`
-	Error   string `json:"error"`
-}
-
-// post posts a form as the client that we are there.
-func (p *provider) post(ctx context.Context, e *endpoints, to string, form url.Values) (status int, text []byte, err error) {
-	header := make(http.Header)
-	switch {
-	case p.ClientSecret == "":
-		form.Set("client_id", p.ClientID)
-	case len(e.Methods) > 0 && !slices.Contains(e.Methods, authBasic):
-		form.Set("client_id", p.ClientID)
-		form.Set("client_secret", p.ClientSecret)
-	default:
-		r := http.Request{Header: header}
-		r.SetBasicAuth(url.QueryEscape(p.ClientID), url.QueryEscape(p.ClientSecret))
-	}
-	return p.asker.Ask(ctx, http.MethodPost, to, form, header)
+// credentials are who we are at the provider.
+func (p *provider) credentials() *oidc.Credentials {
+	return &oidc.Credentials{ID: p.ClientID, Secret: p.ClientSecret}
 }
 
 // revoke has the provider end what it has given (RFC 7009), if it does that.
 func (p *provider) revoke(ctx context.Context, g *grant) error {
 	e, err := p.endpoints(ctx)
-	if err != nil || e.Revoke == "" || p.Keeps {
+	if err != nil || e.RevocationEndpoint == "" || p.Keeps {
 		return err
 	}
-	form := url.Values{"token": {g.Refresh}, "token_type_hint": {"refresh_token"}}
-	if g.Refresh == "" {
-		form = url.Values{"token": {g.Access}, "token_type_hint": {"access_token"}}
+	if g.Refresh != "" {
+		return p.client.Revoke(ctx, e.Metadata, p.credentials(), g.Refresh, "refresh_token")
 	}
-	status, _, err := p.post(ctx, e, e.Revoke, form)
-	if err == nil && status != http.StatusOK {
-		err = fmt.Errorf("the revocation endpoint answered %d", status)
-	}
-	return err
+	return p.client.Revoke(ctx, e.Metadata, p.credentials(), g.Access, "access_token")
 }
 
 // request makes a token request.
-func (p *provider) request(ctx context.Context, form url.Values) (*answer, error) {
+func (p *provider) request(ctx context.Context, form url.Values) (*oidc.Tokens, error) {
 	e, err := p.endpoints(ctx)
 	if err != nil {
 		return nil, err
 	}
-	status, text, err := p.post(ctx, e, e.Token, form)
-	if err != nil {
-		return nil, err
+	tokens, err := p.client.Token(ctx, e.Metadata, p.credentials(), form)
+	refusal, ok := errors.AsType[*oidc.Error](err)
+	switch {
+	case !ok || refusal.Code == "":
+		return tokens, err
+	case slices.Contains([]string{"invalid_grant", "bad_verification_code", "interaction_required"}, refusal.Code):
+		return nil, fmt.Errorf("%w: %w", errRefused, err)
 	}
-	a := &answer{}
-	switch err := json.Unmarshal(text, a); {
-	case a.Error == "invalid_grant", a.Error == "bad_verification_code", a.Error == "interaction_required":
-		return nil, fmt.Errorf("%w: %s", errRefused, a.Error)
-	case a.Error != "":
-		return nil, fmt.Errorf("the token endpoint refuses us: %s; look at auth.client and at the client's registration there", clip(a.Error))
-	case err != nil || status != http.StatusOK || a.Access == "" && a.ID == "":
-		return nil, fmt.Errorf("the token endpoint answered %d, without tokens", status)
-	}
-	return a, nil
+	return nil, fmt.Errorf("%w; check auth.client, and the client's registration at the provider", err)
 }
 
 // signIn returns who has signed in.
@@ -308,7 +252,7 @@ func (p *provider) signIn(ctx context.Context, code string, t *transaction, call
 }
 
 // identify returns whom an answer is about. If it has no ID token, the provider is asked.
-func (p *provider) identify(ctx context.Context, a *answer, nonce, subject string) (*user, error) {
+func (p *provider) identify(ctx context.Context, a *oidc.Tokens, nonce, subject string) (*user, error) {
 	var claims *auth.Claims
 	var err error
 	if a.ID != "" && p.tokens != nil {
@@ -352,13 +296,13 @@ func (p *provider) more(ctx context.Context, claims *auth.Claims, token string) 
 	if err != nil {
 		return nil, err
 	}
-	if e.Userinfo == "" || token == "" {
+	if e.UserinfoEndpoint == "" || token == "" {
 		if claims != nil {
 			return claims, nil
 		}
 		return nil, errors.New("the identity provider does not say who the user is: it has no userinfo endpoint")
 	}
-	status, text, err := p.asker.Ask(ctx, http.MethodGet, e.Userinfo, nil, http.Header{"Authorization": {"Bearer " + token}})
+	status, text, err := p.client.Ask(ctx, http.MethodGet, e.UserinfoEndpoint, nil, http.Header{"Authorization": {"Bearer " + token}})
 	switch {
 	case err != nil:
 		return nil, err
@@ -394,7 +338,7 @@ func (p *provider) list(ctx context.Context, l *List, token string) (values []st
 			return nil, fmt.Errorf("%s has more than %d pages", l.URL, maxPages)
 		}
 		at := withQuery(l.URL, url.Values{"per_page": {strconv.Itoa(pageSize)}, "page": {strconv.Itoa(page)}})
-		status, text, err := p.asker.Ask(ctx, http.MethodGet, at, nil, http.Header{"Authorization": {"Bearer " + token}})
+		status, text, err := p.client.Ask(ctx, http.MethodGet, at, nil, http.Header{"Authorization": {"Bearer " + token}})
 		if err == nil && status != http.StatusOK {
 			err = fmt.Errorf("%s answered %d; it may need another of auth.provider.scopes", l.URL, status)
 		}
@@ -428,7 +372,7 @@ func (p *provider) list(ctx context.Context, l *List, token string) (values []st
 // what to ask with the next time.
 func (p *provider) check(ctx context.Context, g *grant, subject string) (*user, error) {
 	if g.Refresh == "" {
-		return p.identify(ctx, &answer{Access: g.Access}, "", subject)
+		return p.identify(ctx, &oidc.Tokens{Access: g.Access}, "", subject)
 	}
 	a, err := p.request(ctx, url.Values{"grant_type": {"refresh_token"}, "refresh_token": {g.Refresh}})
 	if err != nil {

@@ -3,8 +3,10 @@ package authserver_test
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
 	"net/url"
 	"slices"
 	"strconv"
@@ -15,6 +17,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/access/auth"
 	"github.com/dragoman-mcp/dragoman/internal/access/authserver"
 	"github.com/dragoman-mcp/dragoman/internal/testkit/authtest"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/memnet"
 	"github.com/dragoman-mcp/dragoman/internal/util/limit"
 )
 
@@ -60,28 +63,32 @@ func TestProviderThatCannotRevokeHoldsUpNobody(t *testing.T) {
 	}
 }
 
-// lists has pages of lists beside a provider.
-type lists struct {
-	http.RoundTripper
-	pages map[string]func(page int) string
-}
-
-func (l lists) RoundTrip(r *http.Request) (*http.Response, error) {
-	list, ok := l.pages[r.URL.Path]
-	if !ok {
-		return l.RoundTripper.RoundTrip(r)
-	}
-	rec := httptest.NewRecorder()
-	if !strings.HasPrefix(r.Header.Get("Authorization"), "Bearer ") {
-		rec.WriteHeader(http.StatusUnauthorized)
-	}
-	page, _ := strconv.Atoi(r.URL.Query().Get("page"))
-	text := list(page)
-	if text == "" {
-		rec.WriteHeader(http.StatusForbidden)
-	}
-	_, _ = rec.WriteString(text)
-	return rec.Result(), nil
+// withLists adds pages of lists to a provider, by their paths.
+func (w *world) withLists(p *authserver.Provider, pages map[string]func(page int) string) {
+	l := memnet.Listen()
+	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: "127.0.0.1"})
+	proxy.Transport = w.inside
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		list, ok := pages[r.URL.Path]
+		if !ok {
+			proxy.ServeHTTP(rw, r)
+			return
+		}
+		page, _ := strconv.Atoi(r.URL.Query().Get("page"))
+		text := list(page)
+		switch {
+		case !strings.HasPrefix(r.Header.Get("Authorization"), "Bearer "):
+			rw.WriteHeader(http.StatusUnauthorized)
+		case text == "":
+			rw.WriteHeader(http.StatusForbidden)
+		}
+		_, _ = io.WriteString(rw, text)
+	}))
+	_ = server.Listener.Close()
+	server.Listener = l
+	server.Start()
+	w.t.Cleanup(server.Close)
+	p.Network.Dial = l.DialContext
 }
 
 func TestGroupsMayBeListsOfTheirOwn(t *testing.T) {
@@ -115,25 +122,25 @@ func TestGroupsMayBeListsOfTheirOwn(t *testing.T) {
 		"not allowed":    {func(int) string { return "" }, func(int) string { return `[]` }, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, authtest.Options{}, func(o *authserver.Options) {
-				p := &o.Provider
-				p.Authorize, p.Token, p.Userinfo = "http://127.0.0.1/authorize", "http://127.0.0.1/token", "http://127.0.0.1/userinfo"
-				p.ClaimOptions = auth.ClaimOptions{Issuer: p.Issuer, Principal: "login", Groups: []string{"organizations", "teams"}}
-				p.Lists = []authserver.List{
-					{Claim: "organizations", URL: "http://127.0.0.1/user/orgs", Paths: []string{"login"}},
-					{Claim: "teams", URL: "http://127.0.0.1/user/teams", Paths: []string{"organization.login", "slug"}},
-				}
-				p.HTTP.Transport = lists{p.HTTP.Transport, map[string]func(int) string{"/user/orgs": test.orgs, "/user/teams": test.teams}}
-			})
+			w := newWorld(t, authtest.Options{}, nil)
+			p := &w.opts.Provider
+			p.Authorize, p.Token, p.Userinfo = "http://127.0.0.1/authorize", "http://127.0.0.1/token", "http://127.0.0.1/userinfo"
+			p.ClaimOptions = auth.ClaimOptions{Issuer: p.Issuer, Principal: "login", Groups: []string{"organizations", "teams"}}
+			p.Lists = []authserver.List{
+				{Claim: "organizations", URL: "http://127.0.0.1/user/orgs", Paths: []string{"login"}},
+				{Claim: "teams", URL: "http://127.0.0.1/user/teams", Paths: []string{"organization.login", "slug"}},
+			}
+			w.withLists(p, map[string]func(int) string{"/user/orgs": test.orgs, "/user/teams": test.teams})
+			w.start()
 			w.provider.SetUser(map[string]any{"sub": "1", "login": "octocat"})
-			p := w.register(back)
+			client := w.register(back)
 			if test.want == nil {
-				if page := p.visit(w.browser(), nil); page.URL.Query().Get("code") != "" {
+				if page := client.visit(w.browser(), nil); page.URL.Query().Get("code") != "" {
 					t.Error("it signs in")
 				}
 				return
 			}
-			have := p.signIn(w.browser())
+			have := client.signIn(w.browser())
 			r, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, us+"/mcp", http.NoBody)
 			r.Header.Set("Authorization", "Bearer "+have.access)
 			c, err := w.policy.Caller(r)

@@ -88,9 +88,8 @@ type Options struct {
 	// ServerSignIns are sign-ins at servers, whose pages the Server shows. If nil, there are none.
 	ServerSignIns *ServerSignIns
 
-	// Documents fetches the metadata documents of clients. If nil, a transport does that
-	// reaches public addresses alone.
-	Documents http.RoundTripper
+	// Network is how metadata documents of clients are fetched. Only public addresses are used.
+	Network oidc.Network
 
 	// Logger is told what goes wrong, never a secret. It may be nil.
 	Logger *slog.Logger
@@ -106,7 +105,6 @@ type Server struct {
 	secure    bool // we are reached by https
 	provider  *provider
 	documents *documents
-	own       *http.Transport // of documents; nil if it was given
 
 	clients, transactions, tickets, passes, consented box
 	secretKey, refreshKey                             []byte
@@ -157,21 +155,14 @@ func New(o *Options) (*Server, error) {
 	if s.provider, err = newProvider(&s.opts); err != nil {
 		return nil, err
 	}
-	transport := o.Documents
-	if transport == nil {
-		s.own = defaultTransport()
-		transport = s.own
-	}
-	s.documents = newDocuments(transport, s.opts.Schemes)
+	s.documents = newDocuments(o.Network, s.opts.Schemes)
 	return s, nil
 }
 
 // Close ends what the server does in the background. Requests under way may fail.
 func (s *Server) Close() {
 	s.provider.close()
-	if s.own != nil {
-		s.own.CloseIdleConnections()
-	}
+	s.documents.client.Close()
 }
 
 // Issuer returns what clients know the server by.
@@ -249,7 +240,7 @@ func (s *Server) metadata(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Cache-Control", "max-age=300")
-	methods, algorithms := []string{authNone, authBasic, authPost, authKey}, auth.Algorithms()
+	methods, algorithms := []string{oidc.MethodNone, oidc.MethodBasic, oidc.MethodPost, oidc.MethodKey}, auth.Algorithms()
 	writeJSON(w, http.StatusOK, map[string]any{
 		"issuer":                                                s.issuer,
 		"authorization_endpoint":                                s.issuer + authorizePath,

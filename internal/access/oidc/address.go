@@ -14,33 +14,30 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/wire/httpclient"
 )
 
-// ErrAddress is wrapped by errors that say that an address must not be asked.
-var ErrAddress = httpclient.ErrAddress
-
-// judge returns an error unless an address of class k may be asked for a server of class server.
-func judge(k, server httpclient.Class) error {
-	if k == httpclient.Public || k != httpclient.Reserved && k <= server {
+// judge returns an error unless a server of class server may lead to an address of class k.
+func judge(k, server class) error {
+	if k == classPublic || k != classReserved && k <= server {
 		return nil
 	}
-	if k == httpclient.Reserved {
+	if k == classReserved {
 		return fmt.Errorf("%w: it is reserved", ErrAddress)
 	}
-	return fmt.Errorf("%w: it is a %v address, and the MCP server has a %v one", ErrAddress, k, server)
+	return fmt.Errorf("%w: it is a %v address, and the server that names it has a %v one", ErrAddress, k, server)
 }
 
 // spelled returns the class of a host that is an address or a name of this machine.
-func spelled(host string) (httpclient.Class, bool) {
+func spelled(host string) (class, bool) {
 	if Localhost(host) {
-		return httpclient.Loopback, true
+		return classLoopback, true
 	}
 	addr, err := netip.ParseAddr(host)
 	if err != nil {
-		return httpclient.Reserved, false
+		return classReserved, false
 	}
-	return httpclient.ClassOf(addr), true
+	return classOf(addr), true
 }
 
-// exempt reports whether a host's addresses are not judged: the user has named it.
+// exempt reports whether a host's addresses are not judged, because the user has named it.
 func (c *Client) exempt(host, port string) bool {
 	serverHost, serverPort := hostPort(c.server)
 	host = strings.ToLower(host)
@@ -50,7 +47,7 @@ func (c *Client) exempt(host, port string) bool {
 // allow returns an error if u must not be asked, as far as its spelling says. What a name stands
 // for is judged when it is dialed, or by the proxy.
 func (c *Client) allow(ctx context.Context, u *url.URL, proxied bool) error {
-	if sameOrigin(u, c.server) {
+	if httpclient.SameOrigin(u, c.server) {
 		return nil
 	}
 	if _, err := CheckURL(u.String()); err != nil {
@@ -64,7 +61,7 @@ func (c *Client) allow(ctx context.Context, u *url.URL, proxied bool) error {
 		return fmt.Errorf("%q must be an https URL: %w", short(u.String()), ErrAddress)
 	}
 	k, ok := spelled(host)
-	if !ok || k == httpclient.Public {
+	if !ok || k == classPublic {
 		return nil
 	}
 	if err := judge(k, c.serverClass(ctx, proxied)); err != nil {
@@ -86,24 +83,27 @@ func (c *Client) allowText(ctx context.Context, text string) error {
 	return c.allow(ctx, req.URL, err == nil && proxy != nil)
 }
 
-// serverClass returns the class of the MCP server: public, private or loopback. A name is of the
-// most public class of its addresses, and public if we cannot tell.
-func (c *Client) serverClass(ctx context.Context, proxied bool) httpclient.Class {
+// serverClass returns the class of the server: public, private or loopback. A name has the
+// most public class of its addresses, and is public if that cannot be found out.
+func (c *Client) serverClass(ctx context.Context, proxied bool) class {
 	host := c.server.Hostname()
-	least := httpclient.Reserved
+	if host == "" {
+		return classPublic
+	}
+	least := classReserved
 	if k, ok := spelled(host); ok {
 		least = k
 	} else if !proxied {
 		addrs, err := c.resolve(ctx, host)
 		if err != nil {
-			return httpclient.Public
+			return classPublic
 		}
 		for _, addr := range addrs {
-			least = min(least, httpclient.ClassOf(addr))
+			least = min(least, classOf(addr))
 		}
 	}
-	if least == httpclient.Reserved { // which opens no door
-		return httpclient.Public
+	if least == classReserved { // which allows nothing more
+		return classPublic
 	}
 	return least
 }
@@ -111,9 +111,9 @@ func (c *Client) serverClass(ctx context.Context, proxied bool) httpclient.Class
 // dialAllowed connects to the first address that may be asked and answers. It dials the very
 // addresses that it has judged.
 func (c *Client) dialAllowed(ctx context.Context, network, address string) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.getTime)
+	ctx, cancel := context.WithTimeout(ctx, c.requestTime)
 	defer cancel()
-	if proxyOf(ctx) != nil {
+	if routeOf(ctx).proxy != nil {
 		return c.dial(ctx, network, address)
 	}
 	host, port, err := net.SplitHostPort(address)
@@ -165,9 +165,9 @@ func (c *Client) addresses(ctx context.Context, host, port string) ([]netip.Addr
 	var allowed []netip.Addr
 	refused := fmt.Errorf("%q has no address", short(host))
 	for _, addr := range addrs {
-		k := httpclient.ClassOf(addr)
-		server := httpclient.Public
-		if k != httpclient.Public && k != httpclient.Reserved {
+		k := classOf(addr)
+		server := classPublic
+		if k != classPublic && k != classReserved {
 			server = c.serverClass(ctx, false)
 		}
 		if err := judge(k, server); err != nil {

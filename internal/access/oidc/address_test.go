@@ -2,6 +2,7 @@ package oidc_test
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"net"
 	"net/http"
@@ -9,6 +10,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/access/oidc"
 )
@@ -51,6 +53,27 @@ func TestS29_AddressesAreJudgedByWhereTheServerIs(t *testing.T) {
 					}
 				})
 			}
+		}
+	}
+}
+
+func TestS29_WithoutAServerOnlyPublicAddressesAreAllowed(t *testing.T) {
+	t.Setenv("HTTPS_PROXY", "http://proxy.inside:3128") // which would resolve the names itself
+	for kind, list := range addresses {
+		for _, addr := range list {
+			w := newWorld(t)
+			w.names["app.example.com"] = []string{addr}
+			w.hosts["app.example.com"] = docs(map[string]string{"/client.json": "{}"})
+			c := oidc.New(&oidc.Options{Network: oidc.Network{TLS: &tls.Config{RootCAs: w.roots}, Resolve: w.Resolve, Dial: w.Dial}})
+			oidc.SetTimes(c, time.Hour)
+			status, text, err := c.Ask(t.Context(), http.MethodGet, "https://app.example.com/client.json", nil, nil)
+			switch dials := w.dials(); {
+			case kind == "public" && (status != http.StatusOK || string(text) != "{}" || len(dials) != 1):
+				t.Errorf("%s: %d, %v, dialed %q", addr, status, err, dials)
+			case kind != "public" && (!errors.Is(err, oidc.ErrAddress) || len(dials) > 0):
+				t.Errorf("%s: %v, dialed %q", addr, err, dials)
+			}
+			c.Close()
 		}
 	}
 }
@@ -238,7 +261,7 @@ func TestProxyResolvesNamesAndIsNotJudged(t *testing.T) {
 			w.names["mcp.example.com"] = []string{"10.0.0.1"} // but nobody asks
 			issuer, _ := url.Parse(test.issuer)
 			w.hosts[issuer.Host] = docs(map[string]string{asMeta: serverDoc(test.issuer)})
-			c := w.client(t, test.server, &oidc.Options{Proxy: func(*http.Request) (*url.URL, error) { return proxy, nil }})
+			c := w.client(t, test.server, &oidc.Options{Network: oidc.Network{Proxy: http.ProxyURL(proxy)}})
 			_, err := c.Metadata(t.Context(), test.issuer)
 			if (err == nil) != test.ok {
 				t.Errorf("allowed %v: %v", test.ok, err)
@@ -255,7 +278,7 @@ func TestProxyResolvesNamesAndIsNotJudged(t *testing.T) {
 
 func TestProxyThatCannotBeReadIsNotQuoted(t *testing.T) {
 	w := newWorld(t)
-	c := w.client(t, "https://mcp.example.com/mcp", &oidc.Options{Proxy: func(*http.Request) (*url.URL, error) { return nil, errors.New("http://user:hunter2@proxy is bad") }})
+	c := w.client(t, "https://mcp.example.com/mcp", &oidc.Options{Network: oidc.Network{Proxy: func(*http.Request) (*url.URL, error) { return nil, errors.New("http://user:hunter2@proxy is bad") }}})
 	_, err := c.Discover(t.Context(), nil, nil)
 	wantError(t, err, "proxy")
 	if strings.Contains(err.Error(), "hunter2") {

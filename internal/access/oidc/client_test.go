@@ -11,6 +11,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -141,7 +143,7 @@ func TestTLSConfigIsHonored(t *testing.T) {
 	defer srv.Close()
 	u, _ := url.Parse(srv.URL + "/mcp")
 	for name, config := range map[string]*tls.Config{"roots of the system": nil, "roots of the test": srv.Client().Transport.(*http.Transport).TLSClientConfig} {
-		c := oidc.New(&oidc.Options{Server: u, TLS: config})
+		c := oidc.New(&oidc.Options{Server: u, Network: oidc.Network{TLS: config}})
 		_, err := c.Discover(t.Context(), nil, nil)
 		if (err == nil) != (config != nil) {
 			t.Errorf("%s: %v", name, err)
@@ -184,11 +186,42 @@ func TestNoAnswerIsToldFromAServerThatIsNotTrusted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := oidc.New(&oidc.Options{Server: server, TLS: test.tls, Proxy: func(*http.Request) (*url.URL, error) { return nil, nil }})
+		c := oidc.New(&oidc.Options{Server: server, Network: oidc.Network{TLS: test.tls, Proxy: http.ProxyURL(nil)}})
 		_, err = c.Token(t.Context(), &oidc.Metadata{TokenEndpoint: test.at + "/token"}, nil, nil)
 		if err == nil || errors.Is(err, oidc.ErrNoAnswer) != test.want {
 			t.Errorf("%s: %v, want no answer: %v", test.name, err, test.want)
 		}
 		c.Close()
+	}
+}
+
+func TestS29_AskReturnsWholeAnswersOfThatServerOnly(t *testing.T) {
+	w := newWorld(t)
+	w.public("as.example.com")
+	w.hosts["as.example.com"] = func(rw http.ResponseWriter, r *http.Request) {
+		status, _ := strconv.Atoi(r.URL.Path[1:])
+		rw.Header().Set("Location", "/200")
+		rw.WriteHeader(status)
+		_, _ = io.WriteString(rw, r.Header.Get("Authorization")+" "+r.FormValue("token"))
+	}
+	form := url.Values{"token": {"secret-of-the-form"}}
+	header := http.Header{"Authorization": {"Bearer secret-of-the-header"}}
+	const want = "Bearer secret-of-the-header secret-of-the-form"
+	for status, ok := range map[int]bool{200: true, 401: true, 404: true, 302: false, 307: false, 429: false, 500: false, 503: false} {
+		c := w.client(t, "https://as.example.com", nil)
+		got, text, err := c.Ask(t.Context(), http.MethodPost, "https://as.example.com/"+strconv.Itoa(status), form, header)
+		if ok && (got != status || string(text) != want || err != nil) || !ok && err == nil {
+			t.Errorf("%d: %d %q, %v", status, got, text, err)
+		}
+		if err != nil && strings.Contains(err.Error(), "secret") {
+			t.Errorf("%d: %v", status, err)
+		}
+		if n := len(w.requests()); n != 1 {
+			t.Errorf("%d: %d requests", status, n)
+		}
+	}
+	c := w.client(t, "https://as.example.com", &oidc.Options{MaxBody: len(want) - 1})
+	if _, _, err := c.Ask(t.Context(), http.MethodPost, "https://as.example.com/200", form, header); err == nil {
+		t.Error("a body that is too long is returned")
 	}
 }

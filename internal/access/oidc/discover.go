@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpclient"
 )
 
 // DiscoverOptions says what the user has configured.
@@ -34,6 +36,7 @@ type Metadata struct {
 	TokenEndpoint               string   `json:"token_endpoint"`
 	RegistrationEndpoint        string   `json:"registration_endpoint,omitempty"`
 	RevocationEndpoint          string   `json:"revocation_endpoint,omitempty"`
+	UserinfoEndpoint            string   `json:"userinfo_endpoint,omitempty"` // checked when it is used
 	DeviceAuthorizationEndpoint string   `json:"device_authorization_endpoint,omitempty"`
 	ScopesSupported             []string `json:"scopes_supported,omitempty"`
 	ResponseTypes               []string `json:"response_types_supported,omitempty"`
@@ -123,7 +126,7 @@ func (c *Client) findResource(ctx context.Context, ch *Challenge, o *DiscoverOpt
 // by https to wherever addresses are allowed.
 func (c *Client) checkAnnounced(text string) error {
 	u, err := url.Parse(text)
-	if err == nil && sameOrigin(u, c.server) && u.User == nil {
+	if err == nil && httpclient.SameOrigin(u, c.server) && u.User == nil {
 		return nil
 	}
 	if u, err = CheckURL(text); err != nil {
@@ -159,6 +162,36 @@ func (c *Client) parseResource(doc *document, o *DiscoverOptions) (*resource, er
 
 // Metadata returns what the authorization server with that issuer identifier publishes.
 func (c *Client) Metadata(ctx context.Context, id string) (*Metadata, error) {
+	doc, err := c.published(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return c.parseMetadata(ctx, doc, func(got string) bool { return got == id }, id)
+}
+
+// KeysURL returns where the issuer has its keys, as its metadata says. The rest of that is not
+// read: an issuer that only signs has no endpoints.
+func (c *Client) KeysURL(ctx context.Context, id string) (string, error) {
+	doc, err := c.published(ctx, id)
+	if err != nil {
+		return "", err
+	}
+	issuer, keys := doc.text("issuer"), doc.url("jwks_uri")
+	switch {
+	case doc.err != nil:
+	case issuer != id:
+		doc.err = wrongIssuer(issuer, id)
+	case keys == "":
+		doc.err = errors.New(`member "jwks_uri" is missing`)
+	}
+	if doc.err != nil {
+		return "", fmt.Errorf("%s: %w", serverMetadata, doc.err)
+	}
+	return keys, nil
+}
+
+// published returns the metadata of an issuer, which have not been checked.
+func (c *Client) published(ctx context.Context, id string) (*document, error) {
 	u, err := CheckURL(id)
 	if err == nil && (u.RawQuery != "" || u.ForceQuery) {
 		err = fmt.Errorf("%q must not have a query", short(id))
@@ -166,21 +199,22 @@ func (c *Client) Metadata(ctx context.Context, id string) (*Metadata, error) {
 	if err != nil {
 		return nil, fmt.Errorf("authorization server: %w", err)
 	}
-	doc, notes, err := c.find(ctx, serverMetadata, MetadataPlaces(u))
-	if err != nil {
-		return nil, err
+	doc, notes, err := c.find(ctx, serverMetadata, metadataPlaces(u, c.openID))
+	if err == nil && doc == nil {
+		err = fmt.Errorf("%s of %q: there is none (%s)", serverMetadata, short(id), notes)
 	}
-	if doc == nil {
-		return nil, fmt.Errorf("%s of %q: there is none (%s)", serverMetadata, short(id), notes)
-	}
-	return c.parseMetadata(ctx, doc, func(got string) bool { return got == id }, id)
+	return doc, err
+}
+
+func wrongIssuer(got, want string) error {
+	return fmt.Errorf("its issuer is %q, not %q", short(got), short(want))
 }
 
 // discoverAtOrigin does what clients did before resources had metadata: the server's origin is
 // the authorization server, and need not say anything of itself.
 func (c *Client) discoverAtOrigin(ctx context.Context, d *Discovery) error {
 	at := origin(c.server)
-	doc, _, err := c.find(ctx, serverMetadata, MetadataPlaces(&url.URL{Scheme: c.server.Scheme, Host: c.server.Host}))
+	doc, _, err := c.find(ctx, serverMetadata, metadataPlaces(&url.URL{Scheme: c.server.Scheme, Host: c.server.Host}, c.openID))
 	if err != nil {
 		return err
 	}
@@ -202,7 +236,7 @@ func (c *Client) parseMetadata(ctx context.Context, doc *document, is func(strin
 	switch {
 	case doc.err != nil:
 	case !is(m.Issuer):
-		doc.err = fmt.Errorf("its issuer is %q, not %q", short(m.Issuer), short(want))
+		doc.err = wrongIssuer(m.Issuer, want)
 	case m.TokenEndpoint == "":
 		doc.err = errors.New(`member "token_endpoint" is missing`)
 	case m.AuthorizationEndpoint != "" && m.ChallengeMethods != nil && !slices.Contains(m.ChallengeMethods, "S256"):
@@ -224,6 +258,7 @@ func (c *Client) parseMetadata(ctx context.Context, doc *document, is func(strin
 func readMetadata(doc *document) *Metadata {
 	m := &Metadata{
 		Issuer:              doc.text("issuer"),
+		UserinfoEndpoint:    doc.text("userinfo_endpoint"),
 		ScopesSupported:     doc.list("scopes_supported"),
 		ResponseTypes:       doc.list("response_types_supported"),
 		GrantTypes:          doc.list("grant_types_supported"),
@@ -279,13 +314,13 @@ func (c *Client) get(ctx context.Context, at string) (*document, string, error) 
 	if err != nil {
 		return nil, "", fmt.Errorf("%q is no URL", short(at))
 	}
-	a, err := c.do(ctx, req, nil)
+	a, err := c.do(ctx, req, nil, c.requestTime, true)
 	if err != nil {
 		return nil, "", err
 	}
 	where := place(req.URL)
 	switch {
-	case a.status >= 500 || a.status == http.StatusTooManyRequests:
+	case a.unavailable():
 		return nil, "", fmt.Errorf("%s answered %d", where, a.status)
 	case a.status >= 300 && a.status < 400:
 		return nil, where + " leads elsewhere", nil

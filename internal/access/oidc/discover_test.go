@@ -157,7 +157,7 @@ func TestMetadataIsReadWholeAndSurvivesStorage(t *testing.T) {
 	const as = "https://as.example.com"
 	w := newWorld(t)
 	w.public("as.example.com")
-	w.hosts["as.example.com"] = docs(map[string]string{asMeta: serverDoc(as, `"registration_endpoint":"https://as.example.com/r","revocation_endpoint":"https://as.example.com/v"`,
+	w.hosts["as.example.com"] = docs(map[string]string{asMeta: serverDoc(as, `"registration_endpoint":"https://as.example.com/r","revocation_endpoint":"https://as.example.com/v","userinfo_endpoint":"https://as.example.com/u"`,
 		`"device_authorization_endpoint":"https://as.example.com/d","scopes_supported":["s"],"response_types_supported":["code"],"grant_types_supported":["g"]`,
 		`"token_endpoint_auth_methods_supported":["none"],"token_endpoint_auth_signing_alg_values_supported":["ES256"]`,
 		`"client_id_metadata_document_supported":true,"authorization_response_iss_parameter_supported":true`)})
@@ -165,7 +165,7 @@ func TestMetadataIsReadWholeAndSurvivesStorage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := &oidc.Metadata{Issuer: as, AuthorizationEndpoint: as + "/authorize", TokenEndpoint: as + "/token", RegistrationEndpoint: as + "/r", RevocationEndpoint: as + "/v",
+	want := &oidc.Metadata{Issuer: as, AuthorizationEndpoint: as + "/authorize", TokenEndpoint: as + "/token", RegistrationEndpoint: as + "/r", RevocationEndpoint: as + "/v", UserinfoEndpoint: as + "/u",
 		DeviceAuthorizationEndpoint: as + "/d", ScopesSupported: []string{"s"}, ResponseTypes: []string{"code"}, GrantTypes: []string{"g"}, TokenAuthMethods: []string{"none"},
 		TokenAuthAlgorithms: []string{"ES256"}, ChallengeMethods: []string{"plain", "S256"}, ClientIDDocuments: true, IssParameter: true}
 	if !reflect.DeepEqual(m, want) {

@@ -4,5 +4,5 @@ import "time"
 
 // SetTimes gives all requests of a client as long as d.
 func SetTimes(c *Client, d time.Duration) {
-	c.getTime, c.postTime, c.transport.TLSHandshakeTimeout = d, d, d
+	c.requestTime, c.tokenTime, c.transport.TLSHandshakeTimeout = d, d, d
 }

@@ -23,9 +23,11 @@ func FuzzMetadata(f *testing.F) {
 	server := &url.URL{Scheme: "https", Host: "mcp.example.com", Path: "/mcp"}
 	c := New(&Options{
 		Server: server,
-		Proxy:  func(*http.Request) (*url.URL, error) { return nil, nil },
-		Resolve: func(context.Context, string) ([]netip.Addr, error) {
-			return []netip.Addr{netip.MustParseAddr("8.8.4.4")}, nil
+		Network: Network{
+			Proxy: http.ProxyURL(nil),
+			Resolve: func(context.Context, string) ([]netip.Addr, error) {
+				return []netip.Addr{netip.MustParseAddr("8.8.4.4")}, nil
+			},
 		},
 	})
 	f.Fuzz(func(t *testing.T, text []byte) {
@@ -55,7 +57,7 @@ func FuzzMetadata(f *testing.F) {
 				t.Errorf("%s came out: %v", e.name, err)
 				continue
 			}
-			if k, ok := spelled(u.Hostname()); ok && k != httpclient.Public && !sameOrigin(u, server) {
+			if k, ok := spelled(u.Hostname()); ok && k != classPublic && !httpclient.SameOrigin(u, server) {
 				t.Errorf("%s came out with a %v address: %q", e.name, k, *e.url)
 			}
 		}

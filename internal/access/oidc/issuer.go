@@ -97,13 +97,13 @@ const (
 	wellKnownOpenID = "/.well-known/openid-configuration"
 )
 
-// MetadataPlaces returns where an issuer may have its metadata, in the order in which to look:
-// as RFC 8414 has it, and as OpenID Connect does.
-func MetadataPlaces(u *url.URL) []string {
+// metadataPlaces returns where an issuer may have its metadata, in the order in which to look:
+// as RFC 8414 has it, and as OpenID Connect does, or the other way round.
+func metadataPlaces(u *url.URL, openID bool) []string {
 	at := u.Scheme + "://" + u.Host
 	path := strings.TrimSuffix(u.EscapedPath(), "/")
-	if path == "" {
-		return []string{at + wellKnownServer, at + wellKnownOpenID}
+	if openID {
+		return []string{at + path + wellKnownOpenID, at + wellKnownServer + path, at + wellKnownOpenID + path}
 	}
 	return []string{at + wellKnownServer + path, at + wellKnownOpenID + path, at + path + wellKnownOpenID}
 }

@@ -7,28 +7,28 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/access/oidc"
 )
 
-func TestMetadataAreLookedForWhereBothStandardsHaveThem(t *testing.T) {
-	for text, want := range map[string][]string{
-		"https://a.example.com": {
-			"https://a.example.com/.well-known/oauth-authorization-server",
-			"https://a.example.com/.well-known/openid-configuration",
-		},
-		"https://a.example.com/": {
-			"https://a.example.com/.well-known/oauth-authorization-server",
-			"https://a.example.com/.well-known/openid-configuration",
-		},
-		"https://a.example.com/realms/x/": {
-			"https://a.example.com/.well-known/oauth-authorization-server/realms/x",
-			"https://a.example.com/.well-known/openid-configuration/realms/x",
-			"https://a.example.com/realms/x/.well-known/openid-configuration",
-		},
+func TestMetadataIsLookedForWhereBothStandardsHaveIt(t *testing.T) {
+	for _, test := range []struct {
+		issuer string
+		openID bool
+		want   []string
+	}{
+		{"https://as.example.com", false, []string{asMeta, openID}},
+		{"https://as.example.com/", true, []string{openID, asMeta}},
+		{"https://as.example.com/realms/x/", false, []string{asMeta + "/realms/x", openID + "/realms/x", "/realms/x" + openID}},
+		{"https://as.example.com/realms/x", true, []string{"/realms/x" + openID, asMeta + "/realms/x", openID + "/realms/x"}},
 	} {
-		u, err := oidc.ParseURL(text)
-		if err != nil {
-			t.Fatal(err)
+		w := newWorld(t)
+		w.public("as.example.com")
+		c := w.client(t, test.issuer, &oidc.Options{OpenID: test.openID})
+		if _, err := c.Metadata(t.Context(), test.issuer); err == nil {
+			t.Errorf("%s: there is metadata", test.issuer)
 		}
-		if got := oidc.MetadataPlaces(u); !slices.Equal(got, want) {
-			t.Errorf("%s: %q, want %q", text, got, want)
+		for i, at := range test.want {
+			test.want[i] = "GET as.example.com " + at
+		}
+		if got := w.requests(); !slices.Equal(got, test.want) {
+			t.Errorf("%s: requests are %q, want %q", test.issuer, got, test.want)
 		}
 	}
 }

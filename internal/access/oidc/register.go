@@ -30,7 +30,7 @@ func (c *Client) Register(ctx context.Context, as *Metadata, r *Registration) (*
 	if err != nil {
 		return nil, err
 	}
-	doc, err := c.post(ctx, &call{endpoint: "registration", at: as.RegistrationEndpoint, kind: "application/json", body: string(body), ok: []int{http.StatusCreated, http.StatusOK}})
+	doc, err := c.post(ctx, &call{endpoint: "registration", at: as.RegistrationEndpoint, kind: "application/json", body: string(body), limit: c.tokenTime, ok: []int{http.StatusCreated, http.StatusOK}})
 	if err != nil {
 		return nil, err
 	}

@@ -131,10 +131,15 @@ type call struct {
 	hide         secrets
 	ok           []int // the statuses of success
 	empty        bool  // there need not be a document
+	limit        time.Duration
 }
 
 // postForm sends a form with the client's authentication.
 func (c *Client) postForm(ctx context.Context, endpoint, at string, as *Metadata, who *Credentials, form url.Values) (*document, error) {
+	limit := c.tokenTime
+	if endpoint == "revocation" {
+		limit = c.requestTime
+	}
 	form = maps.Clone(form)
 	if form == nil {
 		form = url.Values{}
@@ -147,7 +152,7 @@ func (c *Client) postForm(ctx context.Context, endpoint, at string, as *Metadata
 	}
 	return c.post(ctx, &call{
 		endpoint: endpoint, at: at, kind: "application/x-www-form-urlencoded", body: form.Encode(), header: header,
-		hide: secretsOf(form, who, header), ok: []int{http.StatusOK}, empty: endpoint == "revocation",
+		hide: secretsOf(form, who, header), ok: []int{http.StatusOK}, empty: endpoint == "revocation", limit: limit,
 	})
 }
 
@@ -167,7 +172,7 @@ func (c *Client) post(ctx context.Context, q *call) (*document, error) {
 		req.Header = q.header
 	}
 	req.Header.Set("Content-Type", q.kind)
-	a, err := c.do(ctx, req, q.hide)
+	a, err := c.do(ctx, req, q.hide, q.limit, false)
 	if err != nil {
 		return nil, fmt.Errorf("%s endpoint: %w", q.endpoint, err)
 	}

@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpclient"
+	"github.com/dragoman-mcp/dragoman/internal/wire/httpframe"
 )
 
 // CheckURL returns an error unless text is an https URL, or an http URL of a loopback host:
@@ -19,17 +22,7 @@ func CheckURL(text string) (*url.URL, error) {
 
 // hostPort returns the host and the port of u, in one spelling.
 func hostPort(u *url.URL) (host, port string) {
-	port = u.Port()
-	if port == "" {
-		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
-	}
-	return strings.ToLower(u.Hostname()), port
-}
-
-func sameOrigin(a, b *url.URL) bool {
-	aHost, aPort := hostPort(a)
-	bHost, bPort := hostPort(b)
-	return a.Scheme == b.Scheme && aHost == bHost && aPort == bPort
+	return strings.ToLower(u.Hostname()), httpframe.EffectivePort(u.Scheme, u.Port())
 }
 
 // origin returns the origin of u as a URL without a path.
@@ -39,7 +32,7 @@ func origin(u *url.URL) string { return u.Scheme + "://" + u.Host }
 // the same origin, with a path that the server's begins with.
 func covers(resource string, server *url.URL) bool {
 	r, err := url.Parse(resource)
-	if err != nil || r.Opaque != "" || r.User != nil || strings.Contains(resource, "#") || !sameOrigin(r, server) {
+	if err != nil || r.Opaque != "" || r.User != nil || strings.Contains(resource, "#") || !httpclient.SameOrigin(r, server) {
 		return false
 	}
 	if r.RawQuery != "" && r.RawQuery != server.RawQuery {

@@ -116,7 +116,7 @@ func (w *world) client(t testing.TB, server string, o *oidc.Options) *oidc.Clien
 	}
 	o.Server, o.TLS, o.Resolve, o.Dial = u, &tls.Config{RootCAs: w.roots}, w.Resolve, w.Dial
 	if o.Proxy == nil {
-		o.Proxy = func(*http.Request) (*url.URL, error) { return nil, nil }
+		o.Proxy = http.ProxyURL(nil)
 	}
 	c := oidc.New(o)
 	if !w.hurried {

@@ -1,4 +1,4 @@
-package httpclient
+package oidc
 
 import (
 	"encoding/binary"
@@ -6,22 +6,22 @@ import (
 	"net/netip"
 )
 
-// ErrAddress is wrapped by errors that say that an address must not be asked.
+// ErrAddress is wrapped by errors about addresses that must not be used.
 var ErrAddress = errors.New("address not allowed")
 
-// A Class says who can reach an address.
-type Class int
+// A class says from where an address can be reached.
+type class int
 
-// The classes, from the one that may be asked by anybody's word to the one that never may.
+// The classes, from the one that every server may name to the one that none may.
 const (
-	Public   Class = iota // everybody
-	Private               // a network of somebody's own
-	Loopback              // this machine
-	Reserved              // nobody whom a server may name
+	classPublic   class = iota // from everywhere
+	classPrivate               // from one private network
+	classLoopback              // from this machine
+	classReserved              // special purposes
 )
 
 // String implements fmt.Stringer.
-func (k Class) String() string {
+func (k class) String() string {
 	return [...]string{"public", "private", "loopback", "reserved"}[k]
 }
 
@@ -51,29 +51,29 @@ var (
 	tails = prefixes("::/96", "::ffff:0:0:0/96", "64:ff9b::/96")
 )
 
-// ClassOf judges an address; one that leads to an IPv4 address is judged by that.
-func ClassOf(addr netip.Addr) Class {
+// classOf returns the class of an address. One that leads to an IPv4 address has the class of that.
+func classOf(addr netip.Addr) class {
 	addr = addr.Unmap().WithZone("")
 	if addr.IsLoopback() {
-		return Loopback
+		return classLoopback
 	}
-	worst := Public
+	worst := classPublic
 	for _, inner := range embedded(addr) {
-		worst = max(worst, ClassOf(inner))
+		worst = max(worst, classOf(inner))
 	}
 	switch {
-	case worst != Public:
+	case worst != classPublic:
 		return worst
 	case within(addr, tails), teredo.Contains(addr):
-		return Public
+		return classPublic
 	case within(addr, forbiddenRanges):
-		return Reserved
+		return classReserved
 	case within(addr, privateRanges):
-		return Private
+		return classPrivate
 	case addr.Is6() && !globalUnicast.Contains(addr), !addr.IsValid():
-		return Reserved
+		return classReserved
 	}
-	return Public
+	return classPublic
 }
 
 func within(addr netip.Addr, ranges []netip.Prefix) bool {
