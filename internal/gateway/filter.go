@@ -13,6 +13,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/gateway/event"
 	"github.com/dragoman-mcp/dragoman/internal/util/humanize"
 	"github.com/dragoman-mcp/dragoman/internal/util/redact"
+	"github.com/dragoman-mcp/dragoman/internal/wire/subscription"
 	"github.com/dragoman-mcp/dragoman/internal/wire/toollist"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
@@ -24,12 +25,12 @@ import (
 // configuration changes too.
 type filter struct {
 	dragoman.Peer
-	views     *views
-	tags      *tags
-	client    dragoman.Conn    // of a conversation; nil if there is none
-	caller    *dragoman.Caller // who began the conversation
-	listeners *listeners
-	promised  atomic.Pointer[protocol.Interest] // by the answer to initialize: to tell of these changes
+	views    *views
+	tags     *tags
+	client   dragoman.Conn                     // of a conversation; nil if there is none
+	caller   *dragoman.Caller                  // who began the conversation
+	changes  *subscription.Hub                 // of what the configuration offers
+	promised atomic.Pointer[protocol.Interest] // by the answer to initialize: to tell of these changes
 }
 
 // Call implements dragoman.Peer.
@@ -100,7 +101,7 @@ func (f *filter) Notify(ctx context.Context, note *dragoman.Message) error {
 	}
 	if note.Method() == protocol.NoteInitialized && f.client != nil {
 		if can := f.promised.Swap(nil); can != nil && !can.Empty() {
-			f.listeners.add(&listener{Peer: f.client, gone: func() bool { return f.client.Err() != nil }, wants: *can})
+			f.changes.Add(&subscription.Session{Client: f.client, Lists: *can}, 0)
 		}
 	}
 	return f.Peer.Notify(ctx, note)
@@ -211,10 +212,11 @@ func (f *filter) listen(ctx context.Context, v *view, req *dragoman.Message, fro
 	if from == nil {
 		return f.pass(ctx, req, nil)
 	}
-	l := &listener{Peer: from, hides: f.views.hides(ctx, f.caller), id: req.ID(), asked: protocol.InterestOf(req)}
-	f.listeners.add(l)
-	defer f.listeners.remove(l)
-	return f.pass(ctx, req, l)
+	client := subscription.NewRelay(req, filteredPeer{from, f.views.hides(ctx, f.caller)})
+	f.changes.Add(client, 0)
+	defer client.Close()
+	defer f.changes.Remove(client)
+	return f.pass(ctx, req, client)
 }
 
 // narrowListen returns a subscription without the resources and tasks that the caller may not subscribe to.
@@ -243,22 +245,19 @@ func (v *view) narrowListen(ctx context.Context, server dragoman.Peer, req *drag
 	return req.Edit().Set("notifications", wanted).Message()
 }
 
-// A filteredClient is the client of a conversation as the server sees it. It is told nothing of
-// resources that are not offered, also if they were when it subscribed.
-type filteredClient struct {
-	dragoman.Conn
+// A filteredPeer is a client as the server sees it. It is not notified of resources that are not
+// offered, also if they were when it subscribed.
+type filteredPeer struct {
+	dragoman.Peer
 	hides func(note *dragoman.Message) bool
 }
 
-// Unwrap returns the conversation itself.
-func (a filteredClient) Unwrap() dragoman.Conn { return a.Conn }
-
 // Notify implements dragoman.Peer.
-func (a filteredClient) Notify(ctx context.Context, note *dragoman.Message) error {
-	if a.hides(note) {
+func (p filteredPeer) Notify(ctx context.Context, note *dragoman.Message) error {
+	if p.hides(note) {
 		return nil
 	}
-	return a.Conn.Notify(ctx, note)
+	return p.Peer.Notify(ctx, note)
 }
 
 // views are what callers are offered of one server: what its configuration says, as far

@@ -19,6 +19,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/gateway/config"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/event"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/upstream"
+	"github.com/dragoman-mcp/dragoman/internal/wire/subscription"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -40,7 +41,7 @@ func (s *fake) Prefix() *string              { return s.conf.Tools.Prefix }
 func (s *fake) OnChange(func(string)) func() { return func() {} }
 func (s *fake) Requests() dragoman.Peer {
 	v := &views{server: s.name, config: func() *config.Server { return &s.conf }, rules: new(atomic.Pointer[rules.Set])}
-	return event.Observe(&filter{Peer: s, views: v, listeners: new(listeners)}, new(event.Link), nil)
+	return event.Observe(&filter{Peer: s, views: v, changes: new(subscription.Hub)}, new(event.Link), nil)
 }
 
 func (s *fake) Notify(context.Context, *dragoman.Message) error { return nil }
@@ -302,56 +303,6 @@ func TestSubscriptionsAreToWhatIsOffered(t *testing.T) {
 	ask(t, s.Requests(), protocol.MethodListen, `{"notifications":{"resourceSubscriptions":[ "x://secret" ]}}`, hear)
 	if got := string(s.last().Get("notifications")); got != `{"resourceSubscriptions":[ "x://secret" ]}` {
 		t.Errorf("without a filter: %s", got)
-	}
-}
-
-// What the server promises is passed on as it is, unless the client has not asked for it, and
-// what the chain announces is what both want.
-func TestAnAcknowledgementPromisesWhatWasAskedForAlone(t *testing.T) {
-	every := &protocol.Interest{Tools: true, Prompts: true, Resources: true}
-	for _, test := range []struct {
-		name, asked, said string
-		want              string // what the client is told
-		announced         string // of every list, by the chain
-	}{
-		{"as asked", `{"toolsListChanged":true}`, `{"toolsListChanged":true}`, `{"toolsListChanged":true}`, protocol.NoteToolsChanged},
-		{"less", `{"toolsListChanged":true,"promptsListChanged":true}`, `{"promptsListChanged":true}`, `{"promptsListChanged":true}`, protocol.NotePromptsChanged},
-		{"nothing", `{"toolsListChanged":true}`, `{}`, `{}`, ""},
-		{"more", `{"toolsListChanged":true}`, `{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true,"x-new":[1]}`,
-			`{"toolsListChanged":true,"promptsListChanged":false,"resourcesListChanged":false,"x-new":[1]}`, protocol.NoteToolsChanged},
-		{"another", `{"resourcesListChanged":true,"promptsListChanged":false}`, `{"promptsListChanged":true}`, `{"promptsListChanged":false}`, ""},
-		{"resources", `{"resourceSubscriptions":["x://a","x://b"]}`, `{"resourceSubscriptions":["x://a/"]}`, `{"resourceSubscriptions":["x://a/"]}`, ""},
-		{"resources of nobody", `{"resourcesListChanged":true,"resourceSubscriptions":[]}`, `{"resourcesListChanged":true,"resourceSubscriptions":["x://a"],"taskIds":["t"]}`,
-			`{"resourcesListChanged":true,"resourceSubscriptions":[],"taskIds":[]}`, protocol.NoteResourcesChanged},
-		{"nonsense", `{"toolsListChanged":true}`, `{"toolsListChanged":true,"promptsListChanged":"yes"}`, `{"toolsListChanged":true,"promptsListChanged":"yes"}`, ""},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			told, announced, f := "", []string(nil), (*filter)(nil)
-			server := dragoman.Funcs{OnCall: func(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
-				f.listeners.tell(every) // which is too early
-				note, err := dragoman.NewNotification(protocol.NoteAcknowledged, object{"notifications": json.RawMessage(test.said)})
-				if err == nil {
-					err = from.Notify(ctx, note)
-				}
-				if err != nil {
-					return nil, err
-				}
-				f.listeners.tell(every)
-				return req.Reply(object{})
-			}}
-			f = &filter{Peer: server, views: &views{config: noConfig, rules: new(atomic.Pointer[rules.Set])}, listeners: new(listeners)}
-			ask(t, f, protocol.MethodListen, `{"notifications":`+test.asked+`}`, dragoman.Funcs{OnNotify: func(_ context.Context, note *dragoman.Message) error {
-				if note.Method() == protocol.NoteAcknowledged {
-					told = string(note.Get("notifications"))
-				} else {
-					announced = append(announced, note.Method())
-				}
-				return nil
-			}})
-			if got := strings.Join(announced, " "); told != test.want || got != test.announced {
-				t.Errorf("acknowledged is %s, want %s; announced is %q, want %q", told, test.want, got, test.announced)
-			}
-		})
 	}
 }
 

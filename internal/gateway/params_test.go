@@ -12,6 +12,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/access/rules"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/config"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/event"
+	"github.com/dragoman-mcp/dragoman/internal/wire/subscription"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -65,7 +66,7 @@ func ruledBy(t *testing.T, w *witness, conf *config.Server, list ...string) (p d
 		v.rules.Store(parsed)
 	}
 	set(list...)
-	return event.Observe(&filter{Peer: w, views: v, listeners: new(listeners)}, new(event.Link), nil), set
+	return event.Observe(&filter{Peer: w, views: v, changes: new(subscription.Hub)}, new(event.Link), nil), set
 }
 
 func TestParamsThatDecideHaveTheTypeOfTheSchema(t *testing.T) {

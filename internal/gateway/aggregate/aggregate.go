@@ -12,6 +12,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/util/syncs"
+	"github.com/dragoman-mcp/dragoman/internal/wire/subscription"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -74,14 +75,12 @@ type Aggregate struct {
 	setting sync.Mutex // orders Set and Close
 	group   atomic.Pointer[group]
 	pages   snapshots
-
-	mu      sync.Mutex
-	listens map[*listener]struct{} // guarded by mu
+	listens subscription.Hub
 }
 
 // New returns an Aggregate of no members. opts may be nil.
 func New(opts *Options) *Aggregate {
-	a := &Aggregate{listens: make(map[*listener]struct{})}
+	a := new(Aggregate)
 	if opts != nil {
 		a.opts = *opts
 	}

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/dragoman-mcp/dragoman/internal/wire/subscription"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -120,10 +121,10 @@ func (a *Aggregate) Set(members []Member) {
 	for _, s := range fresh {
 		s.stop = s.OnChange(func(note string) { a.changed(s, note) })
 	}
-	for _, l := range a.listeners() {
-		l.recheck()
-		l.sendReminders(protocol.Interest{Tools: true, Prompts: true, Resources: true})
+	for note := range (&protocol.Interest{Tools: true, Prompts: true, Resources: true}).ChangeNotes() {
+		a.listens.Publish(note)
 	}
+	a.listens.Rouse() // what they watch may be with another member now
 }
 
 // changed takes a member's word that a list has changed. It does not block.
@@ -138,18 +139,5 @@ func (a *Aggregate) changed(s *source, note string) {
 	if !known {
 		return
 	}
-	for _, l := range a.listeners() {
-		l.put(listChanged(note))
-	}
-}
-
-// listeners returns the subscriptions there are.
-func (a *Aggregate) listeners() []*listener {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	all := make([]*listener, 0, len(a.listens))
-	for l := range a.listens {
-		all = append(all, l)
-	}
-	return all
+	a.listens.Publish(subscription.ListChanged(note))
 }

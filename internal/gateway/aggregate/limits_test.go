@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/wire/subscription"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -161,27 +162,13 @@ func TestPagesAreBoundedAndForgotten(t *testing.T) {
 func TestSubscriptionsAreBounded(t *testing.T) {
 	a := New(nil)
 	for range MaxListens {
-		if !a.addListener(new(listener)) {
+		if !a.listens.Add(new(subscription.Listen), MaxListens) {
 			t.Fatal("refused too early")
 		}
 	}
 	resp, err := a.Call(t.Context(), envelope(t, protocol.MethodListen, map[string]any{"notifications": map[string]any{}}), dragoman.Nobody)
 	if err != nil || !resp.IsError() || resp.RPCError().Code != protocol.CodeOverloaded {
 		t.Errorf("got %v, %v", resp, err)
-	}
-	clear(a.listens)
-	var names []string
-	for i := range 2 * MaxURIs {
-		names = append(names, fmt.Sprint(i), fmt.Sprint(i), "")
-	}
-	if got := bound(names); len(got) != MaxURIs || got[1] != "1" {
-		t.Errorf("%d names", len(got))
-	}
-	for i := range names {
-		names[i] += strings.Repeat("x", 1<<10)
-	}
-	if got := bound(append(names, "short")); len(strings.Join(got, "")) > maxURIBytes || len(got) < 200 || got[len(got)-1] != "short" {
-		t.Errorf("%d long names", len(got))
 	}
 	_ = a.Close()
 }

@@ -3,7 +3,6 @@ package aggregate
 import (
 	"context"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
@@ -12,169 +11,55 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// Limits of subscriptions.
-const (
-	// MaxListens is how many there may be at once, of all callers. More are refused
-	// with -31004.
-	MaxListens = 16384
+// MaxListens is how many subscriptions there may be at a time, of all callers. More are
+// refused with -31004.
+const MaxListens = 16384
 
-	// MaxURIs is how many resources, and how many tasks, one may name. Those beyond
-	// are left out of the acknowledgement.
-	MaxURIs = 1024
-
-	// maxURIBytes bounds the length of the resources of one, and of the tasks.
-	maxURIBytes = 256 << 10
-)
-
-// A listener is one subscription. What it is to tell waits here until its own
-// request tells it, since a client may be told nothing after that has returned.
+// A listener is the subscription of a client, and what it watches on members.
 type listener struct {
-	aggregate    *Aggregate
-	request      *request
-	acknowledged protocol.Interest // what is honoured
-	wake         chan struct{}     // holds a token when there is something to do
+	*subscription.Listen
+	aggregate *Aggregate
+	request   *request
 
 	// Of the goroutine that serves it.
 	group   *group      // that the members are of
 	watches []*watch    // on members
 	fails   int         // to watch what must be watched, in a row
 	retry   *time.Timer // fires when that is to be tried again
-
-	queue subscription.Queue
-	stale atomic.Bool // a watch has ended, or members have changed
 }
 
 // listen serves a subscription on the goroutine that brought it.
 func (a *Aggregate) listen(ctx context.Context, r *request, _ kind) (*dragoman.Message, error) {
-	var params struct {
-		Notifications *protocol.Interest `json:"notifications"`
-	}
-	if err := r.Decode(&params); err != nil || params.Notifications == nil {
-		return r.Fail(invalid("params.notifications must be an object that says of which changes to tell, such as " +
-			`{"toolsListChanged":true}`)), nil
+	in, refused := subscription.NewListen(r.Message, r.from)
+	if refused != nil {
+		return r.Fail(refused), nil
 	}
 	r = &request{Message: r.Message, from: r.from} // members come and go meanwhile
-	l := &listener{aggregate: a, request: r, wake: make(chan struct{}, 1)}
-	if r.from != nil {
-		l.acknowledged = *params.Notifications
-	}
-	if !a.addListener(l) { // from here on nothing is missed
+	l := &listener{Listen: in, aggregate: a, request: r}
+	if !a.listens.Add(in, MaxListens) { // from here on nothing is missed
 		return r.Fail(protocol.Overloaded("too many subscriptions are open; end one before you open another")), nil
 	}
-	defer a.removeListener(l)
+	defer func() {
+		a.listens.Remove(in)
+		if n := in.Dropped(); n > 0 {
+			a.log.Warn("a subscription was not told of everything", "dropped", n)
+		}
+	}()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // ends what is watched on members
 	l.begin(ctx)
-	l.acknowledge(ctx)
+	l.Acknowledge(ctx)
 	if err := l.run(ctx); err != nil {
 		return nil, err
 	}
-	return r.Reply(join(`{"resultType":"`, protocol.ResultComplete, `","_meta":{"`, protocol.MetaSubscriptionID, `":`, r.ID().String(),
-		`,"`, protocol.MetaServerInfo, `":`, a.info, `}}`))
+	return l.Response().Edit().SetMeta(protocol.MetaServerInfo, a.info).Message()
 }
 
-func (a *Aggregate) addListener(l *listener) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if len(a.listens) >= MaxListens {
-		return false
-	}
-	a.listens[l] = struct{}{}
-	return true
-}
-
-func (a *Aggregate) removeListener(l *listener) {
-	a.mu.Lock()
-	delete(a.listens, l)
-	a.mu.Unlock()
-	if n := l.queue.Dropped(); n > 0 {
-		a.log.Warn("a subscription was not told of everything", "dropped", n)
-	}
-}
-
-// acknowledge tells the client what it will hear of.
-func (l *listener) acknowledge(ctx context.Context) {
-	if note, err := dragoman.NewNotification(protocol.NoteAcknowledged, map[string]any{"notifications": l.acknowledged}); err == nil {
-		l.tell(ctx, note)
-	}
-}
-
-// tell tells the client something, as its subscription.
-func (l *listener) tell(ctx context.Context, note *dragoman.Message) {
-	note, err := note.Edit().SetMeta(protocol.MetaSubscriptionID, []byte(l.request.ID().String())).Message()
-	if err == nil && l.request.from != nil {
-		_ = l.request.from.Notify(ctx, note) // who cannot be told has gone, which ctx will say
-	}
-}
-
-// wants reports whether a change is to be told.
-func (l *listener) wants(method string) bool {
-	switch method {
-	case protocol.NoteToolsChanged:
-		return l.acknowledged.Tools
-	case protocol.NotePromptsChanged:
-		return l.acknowledged.Prompts
-	case protocol.NoteResourcesChanged:
-		return l.acknowledged.Resources
-	}
-	return true // a member was asked for it
-}
-
-// put adds a change.
-func (l *listener) put(note *dragoman.Message) {
-	l.queue.Put(note)
-	l.signal()
-}
-
-// listChanged is the notification that a list has changed.
-func listChanged(method string) *dragoman.Message {
-	note, _ := dragoman.NewNotification(method, nil) // without params it cannot fail
-	return note
-}
-
-// sendReminders adds changes that may have been.
-func (l *listener) sendReminders(what protocol.Interest) {
+// remind adds changes that may have been.
+func (l *listener) remind(what protocol.Interest) {
 	for note := range what.ChangeNotes() {
-		l.put(note)
+		l.Offer(note)
 	}
-}
-
-// recheck makes the listener look whether members have what it watches.
-func (l *listener) recheck() {
-	l.stale.Store(true)
-	l.signal()
-}
-
-func (l *listener) signal() {
-	select {
-	case l.wake <- struct{}{}:
-	default: // awake already
-	}
-}
-
-// deliver tells the client what waits, and reports whether watches are to be looked
-// after.
-func (l *listener) deliver(ctx context.Context) (stale bool) {
-	stale = l.stale.Swap(false)
-	for _, note := range l.queue.Take() {
-		if l.wants(note.Method()) {
-			l.tell(ctx, note)
-		}
-	}
-	return stale
-}
-
-// bound returns no more than MaxURIs and maxURIBytes of them, each once.
-func bound(names []string) (out []string) {
-	seen, size := make(map[string]bool), 0
-	for _, name := range names {
-		if len(out) < MaxURIs && name != "" && !seen[name] && size+len(name) <= maxURIBytes {
-			seen[name] = true
-			size += len(name)
-			out = append(out, name)
-		}
-	}
-	return out
 }
 
 // maxHolders is how many members are tried for one resource.
@@ -184,12 +69,12 @@ const maxHolders = 4
 // row. The first is no reason to wait.
 var watchAnew = retry.Backoff{Min: 250 * time.Millisecond, Max: 10 * time.Second}
 
-// begin watches what the client wants, and leaves out of acknowledged what nobody tells of.
+// begin watches what the client wants, and honors what members do.
 func (l *listener) begin(ctx context.Context) {
-	uris, tasks := bound(l.acknowledged.URIs), bound(l.acknowledged.Tasks)
-	l.watchAll(ctx, uris, tasks)
-	l.acknowledged.URIs = slices.DeleteFunc(uris, func(uri string) bool { return !l.covers(urisOf, uri) })
-	l.acknowledged.Tasks = slices.DeleteFunc(tasks, func(id string) bool { return !l.covers(tasksOf, id) })
+	l.watchAll(ctx, l.Wanted.URIs, l.Wanted.Tasks)
+	l.Honored = l.Wanted
+	l.Honored.URIs = slices.DeleteFunc(slices.Clone(l.Wanted.URIs), func(uri string) bool { return !l.covers(urisOf, uri) })
+	l.Honored.Tasks = slices.DeleteFunc(slices.Clone(l.Wanted.Tasks), func(id string) bool { return !l.covers(tasksOf, id) })
 }
 
 // watchAll watches resources and tasks on the members that have them.
@@ -245,12 +130,11 @@ func (l *listener) run(ctx context.Context) error {
 	defer l.retry.Stop()
 	look := time.NewTicker(tryAgain)
 	defer look.Stop()
-	for !l.acknowledged.Empty() {
-		if l.deliver(ctx) {
-			l.dropEnded()
-		}
+	for !l.Honored.Empty() {
+		l.dropEnded()
+		l.Deliver(ctx, nil)
 		select {
-		case <-l.wake:
+		case <-l.Wake():
 		case <-l.retry.C:
 			l.watchAgain(ctx)
 		case <-look.C:
@@ -258,7 +142,7 @@ func (l *listener) run(ctx context.Context) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-l.aggregate.ctx.Done():
-			l.deliver(ctx)
+			l.Deliver(ctx, nil)
 			return nil
 		}
 	}
@@ -272,18 +156,18 @@ func (l *listener) retryMembers(ctx context.Context) {
 	r := &request{Message: l.request.Message, group: l.aggregate.group.Load()}
 	v := r.view(ctx)
 	for k := range numKinds {
-		if lists[k].note == "" {
-			continue // nobody is notified of its changes
+		if lists[k].note == "" || !l.Wants(subscription.ListChanged(lists[k].note)) {
+			continue
 		}
 		silent := v.missing(r.group.members, k)
-		if len(silent) == 0 || !l.wants(lists[k].note) {
+		if len(silent) == 0 {
 			continue
 		}
 		if l.aggregate.refresh(ctx, v, r, silent, k) != nil {
 			return // ctx has ended, or we have
 		}
 		if len(v.missing(silent, k)) < len(silent) {
-			l.put(listChanged(lists[k].note))
+			l.Put(subscription.ListChanged(lists[k].note))
 		}
 	}
 }
@@ -295,7 +179,7 @@ func (l *listener) dropEnded() {
 	lost := false
 	l.watches = slices.DeleteFunc(l.watches, func(w *watch) bool {
 		switch {
-		case !g.has(w.member.source):
+		case g != l.group && !g.has(w.member.source):
 			w.cancel()
 			lost = true
 			return true
@@ -319,12 +203,12 @@ func (l *listener) dropEnded() {
 
 // unwatched returns what is honoured but not watched at present.
 func (l *listener) unwatched() (uris, tasks []string) {
-	for _, uri := range l.acknowledged.URIs {
+	for _, uri := range l.Honored.URIs {
 		if !l.covers(urisOf, uri) {
 			uris = append(uris, uri)
 		}
 	}
-	for _, id := range l.acknowledged.Tasks {
+	for _, id := range l.Honored.Tasks {
 		if !l.covers(tasksOf, id) {
 			tasks = append(tasks, id)
 		}
@@ -340,7 +224,7 @@ func (l *listener) watchAgain(ctx context.Context) {
 		return
 	}
 	l.watchAll(ctx, uris, tasks)
-	l.sendReminders(protocol.Interest{URIs: slices.DeleteFunc(uris, func(uri string) bool { return !l.covers(urisOf, uri) })})
+	l.remind(protocol.Interest{URIs: slices.DeleteFunc(uris, func(uri string) bool { return !l.covers(urisOf, uri) })})
 	if uris, tasks = l.unwatched(); len(uris)+len(tasks) > 0 {
 		l.fails++
 		l.retry.Reset(watchAnew.Wait(l.fails - 1))

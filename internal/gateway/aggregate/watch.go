@@ -33,7 +33,7 @@ func (l *listener) watch(ctx context.Context, m *member, uris, tasks []string) *
 	}
 	// Ends when the member ends the subscription, or with cancel, as a Peer promises.
 	if !l.aggregate.busy.Start(func() {
-		defer l.recheck()
+		defer l.Rouse()
 		defer close(w.done)
 		defer cancel()
 		w.run(ctx, wanted)
@@ -80,7 +80,7 @@ func (w *watch) Notify(_ context.Context, note *dragoman.Message) error {
 			return err
 		}
 	}
-	w.listener.put(note)
+	w.listener.Put(note)
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/wire/subscription"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -187,7 +188,7 @@ func (u *Upstream) fetchExtended(method, extensions string, e *extendedList) {
 		u.lists.mu.Unlock()
 		close(done)
 		if changed {
-			u.announce(k.note)
+			u.changes.Publish(subscription.ListChanged(k.note))
 		}
 	}) {
 		return

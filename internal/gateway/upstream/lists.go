@@ -14,6 +14,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/client"
+	"github.com/dragoman-mcp/dragoman/internal/wire/subscription"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -423,7 +424,7 @@ func (u *Upstream) refresh(ctx context.Context) {
 	for _, note := range []string{protocol.NoteToolsChanged, protocol.NotePromptsChanged, protocol.NoteResourcesChanged} {
 		if tell[note] {
 			u.lists.outdate(note)
-			u.announce(note)
+			u.changes.Publish(subscription.ListChanged(note))
 		}
 	}
 }
@@ -496,7 +497,7 @@ func reasonOf(err error) error {
 func (u *Upstream) changed(whose *dragoman.Caller, note string) {
 	switch {
 	case !u.supervisor.supervised:
-		u.announce(note) // each caller has lists of its own
+		u.changes.Publish(subscription.ListChanged(note)) // each caller has lists of its own
 		return
 	case whose != nil && whose != ownCaller && !u.set.sessionsShare:
 		u.lists.differs(callerOf(whose), note)
@@ -509,30 +510,7 @@ func callerOf(c *dragoman.Caller) string { return c.Key() + "\x00" + c.Session }
 
 // OnChange has f called when lists of the server may have changed, with the method
 // of the notification that says so. f must not block.
-func (u *Upstream) OnChange(f func(note string)) (stop func()) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	key := new(int)
-	u.listeners[key] = f
-	return func() {
-		u.mu.Lock()
-		defer u.mu.Unlock()
-		delete(u.listeners, key)
-	}
-}
-
-// announce tells who wants to know that lists may have changed.
-func (u *Upstream) announce(note string) {
-	u.mu.Lock()
-	listeners := make([]func(string), 0, len(u.listeners))
-	for _, f := range u.listeners {
-		listeners = append(listeners, f)
-	}
-	u.mu.Unlock()
-	for _, f := range listeners {
-		f(note)
-	}
-}
+func (u *Upstream) OnChange(f func(note string)) (stop func()) { return u.changes.OnChange(f) }
 
 // storeKind is the kind of our records in the store.
 const storeKind = "lists"

@@ -22,6 +22,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/gateway/credential"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/event"
 	"github.com/dragoman-mcp/dragoman/internal/util/limit"
+	"github.com/dragoman-mcp/dragoman/internal/wire/subscription"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
 )
@@ -55,11 +56,12 @@ type Upstream struct {
 	draining   atomic.Bool
 	calls      atomic.Int64 // that were passed on
 
-	mu        sync.Mutex
-	listeners map[*int]func(note string) // see OnChange
-	clients   map[*conversation]struct{} // whose session has begun; those that are over may be among them
-	sweepAt   int                        // how many there are when those are forgotten
-	warned    time.Time                  // when its failing was last a warning
+	changes subscription.Hub // of lists
+
+	mu      sync.Mutex
+	clients map[*conversation]struct{} // whose session has begun; those that are over may be among them
+	sweepAt int                        // how many there are when those are forgotten
+	warned  time.Time                  // when its failing was last a warning
 }
 
 var _ dragoman.Acceptor = (*Upstream)(nil)
@@ -68,7 +70,7 @@ var _ dragoman.Acceptor = (*Upstream)(nil)
 func (m *Manager) newUpstream(c *config.Server, digest string) *Upstream {
 	u := &Upstream{
 		manager: m, name: c.Name, digest: digest, set: newSettings(c), log: m.opts.Logger.With("server", c.Name),
-		logs: new(lastLines), lists: newLists(c.Command != ""), listeners: make(map[*int]func(string)), clients: make(map[*conversation]struct{}),
+		logs: new(lastLines), lists: newLists(c.Command != ""), clients: make(map[*conversation]struct{}),
 	}
 	u.point = event.Point{Link: &event.Link{Role: event.Connection, Server: c.Name}, By: m.opts.Observers}
 	u.configure(c)

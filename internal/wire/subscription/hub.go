@@ -67,11 +67,11 @@ func (h *Hub) Publish(note *dragoman.Message) {
 	}
 }
 
-// Wake wakes the goroutines of all listens.
-func (h *Hub) Wake() {
+// Rouse wakes the goroutines of all listens.
+func (h *Hub) Rouse() {
 	for _, s := range h.all() {
 		if l, ok := s.(*Listen); ok {
-			l.signal()
+			l.Rouse()
 		}
 	}
 }
@@ -108,4 +108,10 @@ func (s *Session) Offer(note *dragoman.Message) {
 	if s.Lists.Wants(note.Method(), note.URI()) {
 		_ = s.Client.Notify(context.Background(), note) // a client that cannot be notified has gone
 	}
+}
+
+// ListChanged returns the notification that a list has changed.
+func ListChanged(method string) *dragoman.Message {
+	note, _ := dragoman.NewNotification(method, nil) // without params it cannot fail
+	return note
 }

@@ -90,10 +90,11 @@ func (l *Listen) Offer(note *dragoman.Message) {
 // Put adds a change.
 func (l *Listen) Put(note *dragoman.Message) {
 	l.queue.Put(note)
-	l.signal()
+	l.Rouse()
 }
 
-func (l *Listen) signal() {
+// Rouse has the goroutine that serves the request look what there is to do.
+func (l *Listen) Rouse() {
 	select {
 	case l.wake <- struct{}{}:
 	default: // awake already

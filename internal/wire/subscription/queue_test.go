@@ -9,7 +9,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-func updated(t *testing.T, uri, what string) *dragoman.Message {
+func version(t *testing.T, uri, what string) *dragoman.Message {
 	t.Helper()
 	note, err := dragoman.NewNotification(protocol.NoteResourceUpdated, map[string]any{"uri": uri, "what": what})
 	if err != nil {
@@ -21,11 +21,11 @@ func updated(t *testing.T, uri, what string) *dragoman.Message {
 func TestQueueHoldsTheNewestOfEachChangeUpToItsLimit(t *testing.T) {
 	var q subscription.Queue
 	for i := range 2 * subscription.MaxWaiting {
-		room := q.Put(updated(t, fmt.Sprint(i), "first"))
+		room := q.Put(version(t, fmt.Sprint(i), "first"))
 		if want := i < subscription.MaxWaiting; room != want {
 			t.Fatalf("change %d: room %v, want %v", i, room, want)
 		}
-		if !q.Put(updated(t, "0", fmt.Sprint(i))) {
+		if !q.Put(version(t, "0", fmt.Sprint(i))) {
 			t.Fatalf("a change that waits finds no room")
 		}
 	}
