@@ -5,11 +5,10 @@ MAKEFLAGS += --no-print-directory
 MODULES := . interop gosdk
 PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
-# It ends what hangs, and nothing else: a busy machine has taken 15 minutes over interop.
+# Only ends tests that hang: a busy machine has taken 15 minutes over interop.
 TIMEOUT ?= 30m
 PROCESSORS := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
-# Packages tested at once, beside those that go on all the time: one more than there are
-# processors, since many of them wait.
+# Packages of test-race at once: one more than there are processors, since many of them wait.
 AT_ONCE ?= $(shell echo $$(($(PROCESSORS) + 1)))
 SOAK ?= 10m
 FUZZ ?= ./...
@@ -40,18 +39,18 @@ VERSION = $(shell git describe --tags --always --dirty --match 'v[0-9]*' 2>/dev/
 LDFLAGS = -s -w $(if $(VERSION),-X github.com/dragoman-mcp/dragoman/internal/cli/term.version=$(VERSION))
 BUILD = CGO_ENABLED=0 go build -pgo=auto -trimpath -ldflags "$(LDFLAGS)"
 
-# Flags for what only tests run: what a debugger needs takes a sixth of the time of the
-# compiler. They are the same for all tests, which then find in the cache what others had
-# compiled.
-TESTED := -gcflags=github.com/dragoman-mcp/dragoman/...=-dwarf=false
+# Tests do without debug information, which takes a sixth of the compiler's time. All of them have the
+# same flags, so that each finds in the build cache what another has compiled.
+TESTENV = GOFLAGS='$(GOFLAGS) -gcflags=github.com/dragoman-mcp/dragoman/...=-dwarf=false'
+GOTEST = $(TESTENV) go test -vet=off -timeout $(TIMEOUT)
 
-# For tests without the race detector, and without cgo, as a release is.
-PLAINLY = CGO_ENABLED=0 GOFLAGS='$(GOFLAGS) $(TESTED)'
+# Without the race detector, and without cgo, as a release is.
+PLAINTEST = CGO_ENABLED=0 $(GOTEST)
 
 # -race where it builds: it needs a C compiler and one of the larger platforms.
 RACE = $(shell go build -race runtime/cgo >/dev/null 2>&1 && echo -race)
 
-# Programs of Node 22 keep there what they have compiled, and start sooner.
+# Node 22 caches there what it has compiled.
 COMPILED = NODE_COMPILE_CACHE='$(CURDIR)/$(NODE_DIR)/.compiled'
 
 # $(call tool,name,module folder) runs a pinned tool on one module; security does so with
@@ -59,7 +58,7 @@ COMPILED = NODE_COMPILE_CACHE='$(CURDIR)/$(NODE_DIR)/.compiled'
 tool = cd $(2) && go tool -modfile="$(CURDIR)/tools/go.mod" $(1)
 security = cd $(2) && go tool -modfile="$(CURDIR)/tools/security/go.mod" $(1)
 
-.PHONY: help run build cross test next matrix soak scorecard security gosec vuln verify same sbom release docs screenshots lint lint-format lint-modules lint-platforms fuzz bench profile sdktests peers interop rust browser conformance
+.PHONY: help run build cross test test-race test-plain test-modules next matrix soak scorecard security gosec vuln verify same sbom release docs screenshots lint lint-format lint-modules lint-platforms fuzz bench profile sdktests peers interop rust browser conformance
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -80,63 +79,49 @@ cross: ## build bin/dragoman-OS-ARCH for every platform
 		GOOS=$$os GOARCH=$$arch $(BUILD) -o "bin/dragoman-$$os-$$arch$$ext" ./cmd/dragoman; \
 	done
 
-# The tests of PLAIN, and then the other modules, run beside the rest, from the beginning,
-# and print at the end how it went: that takes about as long as the rest, of which the
-# longest come first. More at once only take the processors from each other, until times
-# are missed.
-# PLAIN are tests that start programs and read what they say, thousands of them, and
-# packages without goroutines. They have no race detector, under which a program takes three
-# times as long to start and a long text ten times as long to read; nor has interop here.
-# make interop runs that with it, and so the whole program with official SDKs. Nor have they
-# cgo: a release has none either, and a program starts sooner without it.
-# Without the setting, the race detector has each test binary wait for a second at its end.
-PLAIN = ./tests/e2e/gateway ./internal/cli/... $(filter-out ./tests/e2e ./tests/e2e/gateway ./tests/e2e/crowd,$(patsubst %/,./%,$(wildcard tests/*/ tests/e2e/*/))) \
-	./bench ./examples/... ./internal/inspect/check ./internal/gateway/config/... ./release
-test: export GORACE ?= atexit_sleep_ms=0
-test: export GOFLAGS += $(TESTED)
-test: ## run all tests that need Go alone
-	@race='$(RACE)'; status=0; \
-	if [ -z "$$race" ]; then \
-		export CGO_ENABLED=0; \
-		echo 'make test: the race detector is off, because it does not build here (no C compiler?)'; \
-	fi; \
-	out=$$(mktemp -d) || exit 1; trap 'rm -rf "$$out"' EXIT; \
-	test='go test -vet=off -timeout $(TIMEOUT)'; \
-	beside() { log=$$out/$$1.log; shift; (cd "$$1" && shift && $$test "$$@") >"$$log" 2>&1 || touch "$$out/failed"; }; \
-	{ (export CGO_ENABLED=0; \
-	beside plain . -p 2 $(PLAIN); \
-	beside interop interop -p 1 ./...); \
-	beside gosdk gosdk $$race -p 1 ./...; } & \
-	go list $(PLAIN) >"$$out/plain"; \
-	$$test $$race -p $(AT_ONCE) $$(go list ./tests/e2e/crowd ./transport/... ./... | grep -vxFf "$$out/plain") || status=1; \
-	wait; cat "$$out"/*.log; \
-	[ ! -e "$$out/failed" ] || status=1; \
-	exit $$status
+# Three sets of tests run side by side. Those of PLAIN start programs by the thousand or have no
+# goroutines: they run without the race detector, which makes a program start three times as slowly,
+# and without cgo, as a release does. `make interop` runs the program with the race detector.
+PLAIN := ^github.com/dragoman-mcp/dragoman/(bench|examples|release|internal/cli|internal/gateway/config|internal/inspect/check|tests/(arch|matrix|scorecard|soak|faultserver|e2e/(gateway|program|checklist|restart)))(/|$$)
+test: ## run all tests that need only Go
+	@$(MAKE) -j 3 test-race test-plain test-modules
 
-# With -short whole programs are not started, and messages and crowds are small.
+# The longest packages are named first. GORACE: otherwise each test binary sleeps for a second at its end.
+test-race: export GORACE ?= atexit_sleep_ms=0
+test-race:
+	@race='$(RACE)'; [ -n "$$race" ] || echo 'make test: without the race detector, which does not build here (no C compiler?)'; \
+	$(GOTEST) $$race -p $(AT_ONCE) $$(go list ./tests/e2e/crowd ./transport/... ./... | grep -vE '$(PLAIN)')
+
+test-plain:
+	@$(PLAINTEST) -p 2 $$(go list ./... | grep -E '$(PLAIN)')
+
+test-modules:
+	@cd interop && $(PLAINTEST) -p 1 ./...
+	@cd gosdk && $(GOTEST) $(RACE) -p 1 ./...
+
+# -short starts no whole programs, and keeps messages and crowds small.
 next: export GOTOOLCHAIN = $(NEXT_GO)
 next: export CGO_ENABLED = 0
-next: export GOFLAGS += $(TESTED)
 next: ## vet all, run the short tests and fuzz the fast path with the newest release of Go (NEXT_GO=go1.27.3)
 	@if ! out=$$(go version 2>&1); then \
 		echo "make next: skipped, because $(NEXT_GO) cannot be fetched: $$(echo "$$out" | tail -n 1)"; exit 0; \
 	fi; \
 	status=0; \
-	for m in $(MODULES); do (cd $$m && go vet ./...) || status=1; done; \
-	go test -vet=off -short -timeout $(TIMEOUT) -p $(AT_ONCE) ./... || status=1; \
-	(cd gosdk && go test -vet=off -short -timeout $(TIMEOUT) ./...) || status=1; \
+	for m in $(MODULES); do (cd $$m && $(TESTENV) go vet ./...) || status=1; done; \
+	$(PLAINTEST) -short -p $(AT_ONCE) ./... || status=1; \
+	(cd gosdk && $(PLAINTEST) -short ./...) || status=1; \
 	$(MAKE) fuzz FUZZ=./internal/wire/fastpost FUZZTIME=1m || status=1; \
 	exit $$status
 
 # A cell waits for half of its time.
 matrix: ## run every client with every server, and write the table to docs/matrix.md
-	@$(PLAINLY) go test -vet=off -count=1 -timeout $(TIMEOUT) -parallel $$((2 * $(PROCESSORS))) ./tests/matrix -all -update
+	@$(PLAINTEST) -count=1 -parallel $$((2 * $(PROCESSORS))) ./tests/matrix -all -update
 	@cat docs/matrix.md
 
 # Without the race detector floods and large messages of the transports have their full size.
 soak: build ## flood the transports, then run many clients against many failing servers for SOAK (default 10m)
-	@$(PLAINLY) go test -vet=off -count=1 -timeout $(TIMEOUT) -run Peer ./transport/...
-	@DRAGOMAN_BIN='$(CURDIR)/bin/dragoman' $(PLAINLY) go test -vet=off -count=1 -timeout 60m -v ./tests/soak -soak $(SOAK)
+	@$(PLAINTEST) -count=1 -run Peer ./transport/...
+	@DRAGOMAN_BIN='$(CURDIR)/bin/dragoman' $(PLAINTEST) -count=1 -timeout 60m -v ./tests/soak -soak $(SOAK)
 
 # Without the race detector, since that is no part of what is measured.
 scorecard: build ## run the security scorecard and print its table, on a machine with nothing else to do
@@ -186,7 +171,7 @@ lint-format:
 # What go vet and staticcheck find, golangci-lint finds too. It needs our packages compiled,
 # and finds those that tests have compiled with the same flags.
 lint-modules:
-	@set -e; export $(PLAINLY); for m in $(MODULES); do \
+	@set -e; export CGO_ENABLED=0 $(TESTENV); for m in $(MODULES); do \
 		($(call tool,golangci-lint,$$m) run); \
 	done
 
@@ -219,27 +204,27 @@ profile: ## measure where the bridge spends its time, for the compiler to go by
 	@CGO_ENABLED=0 go test -trimpath -vet=off -run '^$$' -bench 'Bridge/./16' -benchtime 5s -o bin/bench.test -cpuprofile cmd/dragoman/default.pgo ./bench
 
 sdktests: ## run the official Go SDK's own tests over each of our transports
-	@cd gosdk && go test -vet=off -count=1 -timeout $(TIMEOUT) -tags sdk -run TestsOfTheSDK -v .
+	@cd gosdk && $(GOTEST) -count=1 -tags sdk -run TestsOfTheSDK -v .
 
 peers: $(NODE_DIR)/.installed $(PYTHON_DIR)/.installed ## install the peers from npm and PyPI; needs node, npm and python3
 
 interop: export GORACE ?= atexit_sleep_ms=0
 interop: peers ## test against official SDKs and peers from npm and PyPI; needs node, npm and python3
-	@cd interop && DRAGOMAN_NODE_DIR='$(CURDIR)/$(NODE_DIR)' DRAGOMAN_PYTHON_DIR='$(CURDIR)/$(PYTHON_DIR)' $(COMPILED) GOFLAGS='$(GOFLAGS) $(TESTED)' \
-		go test $(RACE) -vet=off -count=1 -timeout $(TIMEOUT) -tags npm ./...
+	@cd interop && DRAGOMAN_NODE_DIR='$(CURDIR)/$(NODE_DIR)' DRAGOMAN_PYTHON_DIR='$(CURDIR)/$(PYTHON_DIR)' $(COMPILED) \
+		$(GOTEST) $(RACE) -count=1 -tags npm ./...
 
 # The first build of the client takes minutes, and what it makes is in interop/rust/target.
 rust: ## test against the official Rust SDK; needs cargo
 	@command -v cargo >/dev/null || { echo 'make rust: cargo is needed (Rust 1.88 or newer)' >&2; exit 1; }
-	@cd interop && $(PLAINLY) go test -vet=off -count=1 -timeout $(TIMEOUT) -tags npm,rust -run Rust .
+	@cd interop && $(PLAINTEST) -count=1 -tags npm,rust -run Rust .
 
 browser: $(NODE_DIR)/.installed ## test in a real browser; needs chromium, node and npm
-	@cd interop && DRAGOMAN_NODE_DIR='$(CURDIR)/$(NODE_DIR)' $(COMPILED) $(PLAINLY) \
-		go test -vet=off -count=1 -timeout $(TIMEOUT) -tags browser -run Browser .
+	@cd interop && DRAGOMAN_NODE_DIR='$(CURDIR)/$(NODE_DIR)' $(COMPILED) \
+		$(PLAINTEST) -count=1 -tags browser -run Browser .
 
 conformance: build $(NODE_DIR)/.installed ## run the official conformance suite; needs node and npm
-	@cd interop && DRAGOMAN_NODE_DIR='$(CURDIR)/$(NODE_DIR)' DRAGOMAN_BIN='$(CURDIR)/bin/dragoman' $(COMPILED) $(PLAINLY) \
-		go test -vet=off -count=1 -timeout $(TIMEOUT) -tags conformance -run Conformance -v ./...
+	@cd interop && DRAGOMAN_NODE_DIR='$(CURDIR)/$(NODE_DIR)' DRAGOMAN_BIN='$(CURDIR)/bin/dragoman' $(COMPILED) \
+		$(PLAINTEST) -count=1 -tags conformance -run Conformance -v ./...
 
 # The go.mod keeps ./... out of node_modules.
 $(NODE_DIR)/.installed: Makefile
