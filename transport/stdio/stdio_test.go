@@ -134,6 +134,23 @@ func TestA13_ChildThatDiesEndsCallsWithStatusAndLastLine(t *testing.T) {
 	}
 }
 
+func TestA13_CallToAChildThatHasClosedItsStdinFailsForGood(t *testing.T) {
+	closed := make(chan string, 1)
+	c := &Command{Path: "/bin/sh", Args: []string{"-c", `exec 0<&-; echo closed >&2; exec sleep 100`}, Grace: -1, OnStderr: func(line string) { closed <- line }}
+	conn, err := c.Dial(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	<-closed
+	for id := range int64(2) {
+		if _, err := conn.Call(t.Context(), req(t, id, "ping", nil), nil); !errors.Is(err, dragoman.ErrClosed) {
+			t.Errorf("call %d returned %v, want ErrClosed", id, err)
+		}
+	}
+	<-conn.Done()
+}
+
 func TestAnswerThatAChildWritesLastCountsWithoutItsNewline(t *testing.T) {
 	const prepare = `read line; id=$(printf %s "$line" | sed 's/.*"id":\([0-9]*\).*/\1/')
 		answer="{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":{\"last\":true}}"; `

@@ -2,6 +2,7 @@ package streamable_test
 
 import (
 	"errors"
+	"io"
 	"net/http"
 	"testing"
 	"testing/synctest"
@@ -18,15 +19,17 @@ func TestCallWhoseAnswerIsEmptyIsLostAtOnce(t *testing.T) {
 		name   string
 		answer func(w http.ResponseWriter)
 		after  time.Duration
+		is     error // if it comes at once
 	}{
-		{"200 without a body", func(w http.ResponseWriter) { w.WriteHeader(http.StatusOK) }, 0},
+		{"200 without a body", func(w http.ResponseWriter) { w.WriteHeader(http.StatusOK) }, 0, streamable.ErrNoResponse},
 		{"200 with no JSON in its body", func(w http.ResponseWriter) {
 			w.Header().Set("Content-Type", "application/json")
 			w.Header().Set("Content-Length", "0")
-		}, 0},
-		{"an event stream without events", func(w http.ResponseWriter) { sendEvents(w) }, 0},
-		{"an event stream without ids", func(w http.ResponseWriter) { sendEvents(w, ": hello", "data:") }, 0},
-		{"202", func(w http.ResponseWriter) { w.WriteHeader(http.StatusAccepted) }, streamable.DefaultCallTimeout},
+		}, 0, streamable.ErrNoResponse},
+		{"an event stream without events", func(w http.ResponseWriter) { sendEvents(w) }, 0, streamable.ErrNoResponse},
+		{"an event stream without ids", func(w http.ResponseWriter) { sendEvents(w, ": hello", "data:") }, 0, streamable.ErrNoResponse},
+		{"a connection that breaks after it has been used", func(http.ResponseWriter) { panic(http.ErrAbortHandler) }, 0, io.EOF},
+		{"202", func(w http.ResponseWriter) { w.WriteHeader(http.StatusAccepted) }, streamable.DefaultCallTimeout, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -47,7 +50,7 @@ func TestCallWhoseAnswerIsEmptyIsLostAtOnce(t *testing.T) {
 					t.Fatalf("got %v, %v after %v, want an error after %v", resp, err, took, c.after)
 				}
 				var fault protocol.Fault
-				if c.after == 0 && (!errors.Is(err, streamable.ErrNoResponse) || !errors.As(err, &fault) || fault.Outcome() != protocol.OutcomeUnknown) {
+				if c.after == 0 && (!errors.Is(err, c.is) || !errors.As(err, &fault) || fault.Outcome() != protocol.OutcomeUnknown) {
 					t.Errorf("got %v", err)
 				}
 				if _, list := s.taken("tools/call"); len(list) != 1 {

@@ -17,10 +17,12 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/memnet"
 	"github.com/dragoman-mcp/dragoman/internal/testkit/peertest"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/toolhttp"
@@ -308,6 +310,41 @@ func TestA16_A24_A31_CallThatTakesTooLongIsAbortedAndAnswered(t *testing.T) {
 		wantLocal(t, callTool(t, conn, nil, ""), protocol.CodeTimeout, "unknown", "in time")
 		receive(t, gone, "the server sees that the client has left: "+kind)
 	}
+}
+
+func TestA31_CallIsSentOnceAndHasThirtySecondsByDefault(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		network, sent := memnet.Listen(), 0
+		server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			sent++ // the calls come one after the other
+			switch {
+			case sent == 1:
+				respond(200, plainJSON, good)(w, r)
+			case sent == 2: // on a connection that has been used, so that net/http could send the request again
+				panic(http.ErrAbortHandler)
+			default:
+				_, _ = io.Copy(io.Discard, r.Body)
+				<-r.Context().Done()
+			}
+		})}
+		go func() { _ = server.Serve(network) }() // ends with server.Close
+		transport := &http.Transport{DialContext: network.DialContext}
+		conn := dial(t, &toolhttp.Client{URL: "http://localhost/call", HTTP: &http.Client{Transport: transport}})
+		callTool(t, conn, nil, "")
+		wantLocal(t, callTool(t, conn, nil, ""), protocol.CodeLost, "unknown", "no response received for request")
+		began := time.Now()
+		wantLocal(t, callTool(t, conn, nil, ""), protocol.CodeTimeout, "unknown", "in time")
+		if took := time.Since(began); took != 30*time.Second {
+			t.Errorf("the call ended after %v, want 30 s", took)
+		}
+		time.Sleep(time.Hour) // in which it could be sent again
+		if sent != 3 {
+			t.Errorf("3 calls were sent %d times", sent)
+		}
+		transport.CloseIdleConnections()
+		_ = server.Close()
+		time.Sleep(time.Minute) // net/http lingers for a moment when it has closed
+	})
 }
 
 func TestCallersOwnDeadlineIsAGoError(t *testing.T) {
