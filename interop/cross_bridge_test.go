@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -89,12 +90,10 @@ func (s *crossServer) connect(t *testing.T) []string {
 func (s *crossServer) listen(t *testing.T) string {
 	t.Helper()
 	b := s.bridge(t)
-	conn, err := dragoman.Local(b).Dial(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	hello := (&ours{t: t, conn: conn, rev: protocol.Latest, name: "dragoman", caps: object{}, notes: newNotifications()}).want(protocol.MethodDiscover, object{})
+	c := dial(t, dragoman.Local(b))
+	defer c.conn.Close()
+	c.rev, c.caps = protocol.Latest, object{}
+	hello := c.want(protocol.MethodDiscover, object{})
 	if hello["supportedVersions"] == nil {
 		t.Errorf("the bridge begins with %v", hello)
 	}
@@ -116,6 +115,23 @@ func (s *crossServer) listen(t *testing.T) string {
 		web.Close()
 	})
 	return web.URL
+}
+
+// meet connects a client to the server through the bridge. door is the transport of the client.
+func (s *crossServer) meet(t *testing.T, connect connector, door string, rev protocol.Revision) *session {
+	t.Helper()
+	var to []string
+	switch door {
+	case "stdio":
+		to = s.connect(t)
+	case "http":
+		to = []string{s.listen(t) + "/mcp"}
+	case "ws":
+		to = []string{strings.Replace(s.listen(t), "http:", "ws:", 1) + "/ws"}
+	default:
+		to = []string{s.listen(t) + "/" + door}
+	}
+	return connect.open(t, to, s.says(), rev)
 }
 
 // says returns the name that the server gives itself.

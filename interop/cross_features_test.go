@@ -12,10 +12,10 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// cross uses every feature of the server.
-func cross(t *testing.T, s *crossServer, c crossClient, notes *notifications, rev protocol.Revision) {
+// cross uses every feature of a server that is one of the crossings.
+func cross(t *testing.T, server *crossServer, s *session) {
 	t.Helper()
-	x := &crossing{crossClient: c, server: s, notes: notes, rev: rev}
+	x := &crossing{s, server}
 	for _, f := range []struct {
 		name string
 		try  func(*testing.T, *crossing)
@@ -23,45 +23,34 @@ func cross(t *testing.T, s *crossServer, c crossClient, notes *notifications, re
 		{"lists", crossLists}, {"calls", crossCalls}, {"progress", crossHearProgress}, {"logs", crossHearLogs},
 		{"sampling", crossAsk("sample", "", modelSays)}, {"roots", crossAsk("roots", "", rootURI)},
 		{"elicitation", crossAsk("elicit", "Who are you?", "accept some text")},
-		{"elicitation that is declined", crossAsk("elicit", crossRefuse, "decline")},
+		{"elicitation that is declined", crossAsk("elicit", refused, "decline")},
 		{"completion", crossComplete}, {"list changes", crossHearLists}, {"subscriptions", crossHearUpdates},
 		{"list changes after subscriptions", crossHearListsAgain}, {"cancellation", crossCancel}, {"calls after all that", crossCalls},
 	} {
 		t.Run(f.name, func(t *testing.T) {
-			if why := s.cannot(f.name); why != "" {
-				t.Skip(why)
-			}
-			if c, ok := c.(interface{ cannot(feature string) string }); ok && c.cannot(f.name) != "" {
-				t.Skip(c.cannot(f.name))
+			switch {
+			case server.cannot(f.name) != "":
+				t.Skip(server.cannot(f.name))
+			case s.cannot[f.name] != "":
+				t.Skip(s.cannot[f.name])
+			case strings.HasPrefix(f.name, "elicitation") && !s.rev.HasElicitation():
+				t.Skip("the revision has no elicitation")
 			}
 			f.try(t, x)
 		})
 	}
 }
 
+// A crossing is a client with a server that has the tools of crossGoServer.
 type crossing struct {
-	crossClient
+	*session
 	server *crossServer
-	notes  *notifications
-	rev    protocol.Revision
 }
 
-// want calls a method that succeeds.
-func (x *crossing) want(t *testing.T, method string, params object) object {
+// says calls a tool with a text, whose first text is what is wanted.
+func (x *crossing) says(t *testing.T, name, text, want string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	result, err := x.do(ctx, method, params)
-	if err != nil {
-		t.Fatalf("%s: %v", method, err)
-	}
-	return decode[object](t, result)
-}
-
-// tool calls a tool whose first text is what is wanted.
-func (x *crossing) tool(t *testing.T, name, text, want string) {
-	t.Helper()
-	callTool(t, x, x.notes, name, expected{args: object{"text": text}, text: want, logs: -1})
+	x.tool(t, name, object{"text": text}, want)
 }
 
 func crossLists(t *testing.T, x *crossing) {
@@ -92,33 +81,33 @@ func crossLists(t *testing.T, x *crossing) {
 }
 
 func crossCalls(t *testing.T, x *crossing) {
-	x.tool(t, "echo", "hello, wörld \n", "hello, wörld \n")
-	callTool(t, x, x.notes, "fail", expected{args: object{}, isError: true, text: "as asked", logs: -1})
+	x.says(t, "echo", "hello, wörld \n", "hello, wörld \n")
+	callTool(t, x.session, "fail", expected{args: object{}, isError: true, text: "as asked", logs: -1})
 	if x.server.kind == "Python" && x.server.transport == "stdio" {
 		return // each call would start an interpreter that takes its time
 	}
 	// Few, because on stdio each may need a process of a legacy server to itself.
 	var calls sync.WaitGroup
 	for _, text := range []string{"one", "two"} {
-		calls.Go(func() { x.tool(t, "echo", text, text) })
+		calls.Go(func() { x.says(t, "echo", text, text) })
 	}
 	calls.Wait()
 }
 
 func crossHearProgress(t *testing.T, x *crossing) {
-	callTool(t, x, x.notes, "progress", expected{args: object{}, text: "three times", progress: 3, logs: -1})
+	callTool(t, x.session, "progress", expected{args: object{}, text: "three times", progress: 3, logs: -1})
 }
 
 func crossHearLogs(t *testing.T, x *crossing) {
 	if x.rev.HasSessions() {
 		x.want(t, "setLoggingLevel", object{"level": "debug"})
 	}
-	x.tool(t, "log", "from the tool", "logged")
+	x.says(t, "log", "from the tool", "logged")
 	x.notes.wait(t, 1, protocol.NoteMessage, "from the tool")
 }
 
 func crossAsk(tool, text, want string) func(*testing.T, *crossing) {
-	return func(t *testing.T, x *crossing) { x.tool(t, tool, text, want) }
+	return func(t *testing.T, x *crossing) { x.says(t, tool, text, want) }
 }
 
 // crossHearLists lets the list of tools change.
@@ -129,7 +118,7 @@ func crossHearLists(t *testing.T, x *crossing) {
 			"resourceSubscriptions": []string{crossWatched},
 		})
 	}
-	x.until(t, "change", "changed", protocol.NoteToolsChanged)
+	x.until(t, "change", object{"text": ""}, "changed", protocol.NoteToolsChanged)
 }
 
 // crossHearUpdates lets a resource change, while subscribed to it and afterwards.
@@ -137,56 +126,20 @@ func crossHearUpdates(t *testing.T, x *crossing) {
 	if x.rev.HasSessions() {
 		x.want(t, "subscribeResource", object{"uri": crossWatched})
 	}
-	x.until(t, "touch", "touched", protocol.NoteResourceUpdated)
+	x.until(t, "touch", object{"text": ""}, "touched", protocol.NoteResourceUpdated)
 	if !x.rev.HasSessions() {
 		return
 	}
 	x.want(t, "unsubscribeResource", object{"uri": crossWatched})
 	before, _ := x.notes.count(protocol.NoteResourceUpdated, crossWatched)
-	x.tool(t, "touch", "", "touched")
-	x.tool(t, "echo", "a", "a")
+	x.says(t, "touch", "", "touched")
+	x.says(t, "echo", "a", "a")
 	x.notes.only(t, before, protocol.NoteResourceUpdated, crossWatched)
 }
 
 // crossHearListsAgain lets the list of tools change after the subscriptions did.
 func crossHearListsAgain(t *testing.T, x *crossing) {
-	x.until(t, "change", "changed", protocol.NoteToolsChanged)
-}
-
-// until calls a tool that changes something until one more change is heard of:
-// once, unless the client does not wait until it is subscribed.
-func (x *crossing) until(t *testing.T, tool, says, method string) {
-	t.Helper()
-	if crossHasty(x.crossClient) && !x.rev.HasSessions() {
-		x.repeat(t, tool, says, method)
-		return
-	}
-	before, _ := x.notes.count(method, "")
-	x.tool(t, tool, "", says)
-	x.notes.wait(t, before+1, method, "")
-}
-
-// repeat calls a tool until one more notification comes. It waits a little after each call: a
-// server of the Go SDK tells of a change when there was no other for 10 ms.
-func (x *crossing) repeat(t *testing.T, tool, says, method string) {
-	t.Helper()
-	before, _ := x.notes.count(method, "")
-	for end := time.Now().Add(patience); time.Now().Before(end); {
-		x.tool(t, tool, "", says)
-		if x.notes.came(before+1, method, "", patience/100) {
-			return
-		}
-	}
-	x.notes.wait(t, before+1, method, "") // says what came instead
-}
-
-// crossHasty reports whether a client does not wait until it is subscribed.
-func crossHasty(c crossClient) bool {
-	if p, ok := c.(*prefixed); ok {
-		c = p.crossClient
-	}
-	_, ok := c.(crossGo)
-	return ok
+	x.until(t, "change", object{"text": ""}, "changed", protocol.NoteToolsChanged)
 }
 
 func crossComplete(t *testing.T, x *crossing) {
@@ -219,7 +172,7 @@ func crossCancel(t *testing.T, x *crossing) {
 		t.Fatal("the call does not end")
 	}
 	x.server.noted(t, "cancelled "+t.Name())
-	x.tool(t, "echo", "still here", "still here")
+	x.says(t, "echo", "still here", "still here")
 }
 
 // noted waits for a line in the server's journal.

@@ -6,9 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"strings"
-	"testing"
 
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -169,12 +167,7 @@ func crossElicit(_ context.Context, c *crossCall) (*mcp.CallToolResult, error) {
 		return c.ask(&mcp.ElicitParams{Message: c.args.Text, RequestedSchema: json.RawMessage(
 			`{"type":"object","properties":{"name":{"type":"string"}},"required":["name"]}`)})
 	}
-	return crossText(strings.TrimSpace(fmt.Sprint(a.Action, " ", crossOr(a.Content["name"]))))
-}
-
-func crossOr(v any) string {
-	s, _ := v.(string)
-	return s
+	return crossText(strings.TrimSpace(fmt.Sprint(a.Action, " ", stringOf(a.Content["name"]))))
 }
 
 func crossRoots(_ context.Context, c *crossCall) (*mcp.CallToolResult, error) {
@@ -193,83 +186,4 @@ func crossNote(file, line string) {
 	}
 	defer f.Close()
 	fmt.Fprintln(f, line)
-}
-
-// crossGo is a client of the Go SDK, used as one of another language is.
-type crossGo struct{ *goSDK }
-
-func newCrossGo() (*mcp.Client, *notifications) {
-	notes := newNotifications()
-	client := mcp.NewClient(&mcp.Implementation{Name: "go-sdk", Version: "1.8.0"}, &mcp.ClientOptions{
-		ToolListChangedHandler: func(_ context.Context, r *mcp.ToolListChangedRequest) {
-			notes.add(protocol.NoteToolsChanged, r.Params)
-		},
-		ResourceUpdatedHandler: func(_ context.Context, r *mcp.ResourceUpdatedNotificationRequest) {
-			notes.add(protocol.NoteResourceUpdated, r.Params)
-		},
-		LoggingMessageHandler: func(_ context.Context, r *mcp.LoggingMessageRequest) { notes.add(protocol.NoteMessage, r.Params) },
-		ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) {
-			notes.add(protocol.NoteProgress, r.Params)
-		},
-		CreateMessageHandler: func(_ context.Context, r *mcp.CreateMessageRequest) (*mcp.CreateMessageResult, error) {
-			return answerAs[mcp.CreateMessageResult](protocol.MethodCreateMessage, r.Params)
-		},
-		ElicitationHandler: func(_ context.Context, r *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
-			if r.Params.Message == crossRefuse {
-				return &mcp.ElicitResult{Action: "decline"}, nil
-			}
-			return answerAs[mcp.ElicitResult](protocol.MethodElicit, r.Params)
-		},
-	})
-	client.AddRoots(&mcp.Root{URI: rootURI, Name: "interop"})
-	return client, notes
-}
-
-// do calls a method by the name that it has in the TypeScript SDK.
-func (c crossGo) do(ctx context.Context, method string, params object) (json.RawMessage, error) {
-	var result any = object{}
-	var err error
-	text := func(name string) string { s, _ := params[name].(string); return s }
-	switch method {
-	case "ping":
-		err = c.Ping(ctx, nil)
-	case "setLoggingLevel":
-		err = c.SetLoggingLevel(ctx, &mcp.SetLoggingLevelParams{Level: mcp.LoggingLevel(text("level"))})
-	case "listen": // it does so by itself for all that it has a handler for
-		err = c.Subscribe(ctx, &mcp.SubscribeParams{URI: crossWatched})
-	case "subscribeResource":
-		err = c.Subscribe(ctx, &mcp.SubscribeParams{URI: text("uri")})
-	case "unsubscribeResource":
-		err = c.Unsubscribe(ctx, &mcp.UnsubscribeParams{URI: text("uri")})
-	case "listResources":
-		result, err = c.ListResources(ctx, nil)
-	case "listPrompts":
-		result, err = c.ListPrompts(ctx, nil)
-	case "readResource":
-		result, err = c.ReadResource(ctx, &mcp.ReadResourceParams{URI: text("uri")})
-	case "getPrompt":
-		args := map[string]string{}
-		for k, v := range params["arguments"].(object) {
-			args[k] = fmt.Sprint(v)
-		}
-		result, err = c.GetPrompt(ctx, &mcp.GetPromptParams{Name: text("name"), Arguments: args})
-	case "complete":
-		result, err = c.Complete(ctx, &mcp.CompleteParams{
-			Ref:      &mcp.CompleteReference{Type: "ref/prompt", Name: crossOr(params["ref"].(object)["name"])},
-			Argument: mcp.CompleteParamsArgument{Name: "name", Value: crossOr(params["argument"].(object)["value"])},
-		})
-	default:
-		err = fmt.Errorf("there is no method %s", method)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(result)
-}
-
-// crossGoStdio is the transport of a client to a command.
-func crossGoStdio(t *testing.T, command []string) mcp.Transport {
-	cmd := exec.Command(command[0], command[1:]...)
-	cmd.Stderr = t.Output()
-	return &mcp.CommandTransport{Command: cmd, TerminateDuration: patience}
 }

@@ -19,38 +19,26 @@ import (
 type crossKind struct {
 	name             string
 	clients, servers []protocol.Era
-	client           func(t *testing.T, s *crossServer, door string, rev protocol.Revision) (crossClient, *notifications)
+	connect          connector
 	server           func(t *testing.T, era protocol.Era, transport string) *crossServer
 }
 
 var crossKinds = []crossKind{
-	{"Go", crossEras, crossEras, crossGoClient, crossGoServerOf},
+	{"Go", crossEras, crossEras, connectGoSDK, crossGoServerOf},
 	{
-		"TypeScript 1", crossEras[:1], crossEras[:1],
-		crossDriven(func(t *testing.T, _ protocol.Revision, to []string) []string {
-			return append([]string{node22(t), filepath.Join("ts", "client.mjs"), filepath.Join(npmFolder(t), "sdk")}, to...)
-		}),
+		"TypeScript 1", crossEras[:1], crossEras[:1], connectTypeScript1,
 		crossStarted("TypeScript 1", func(t *testing.T, transport string) []string {
 			return []string{node22(t), filepath.Join("ts", "cross_server1.mjs"), npmFolder(t), transport}
 		}),
 	},
 	{
-		"TypeScript 2", crossEras, crossEras[1:],
-		crossDriven(func(t *testing.T, rev protocol.Revision, to []string) []string {
-			return append([]string{node22(t), filepath.Join("ts", "client2.mjs"), filepath.Join(npmFolder(t), "client"), rev.String()}, to...)
-		}),
+		"TypeScript 2", crossEras, crossEras[1:], connectTypeScript2,
 		crossStarted("TypeScript 2", func(t *testing.T, transport string) []string {
 			return []string{node22(t), filepath.Join("ts", "cross_server2.mjs"), npmFolder(t), transport}
 		}),
 	},
 	{
-		"Python", crossEras, crossEras,
-		crossDriven(func(t *testing.T, rev protocol.Revision, to []string) []string {
-			if len(to) == 1 {
-				return []string{python(t), filepath.Join("py", "client.py"), to[0], rev.String()}
-			}
-			return append([]string{python(t), filepath.Join("py", "cross_client.py"), rev.String()}, to...)
-		}),
+		"Python", crossEras, crossEras, connectPython,
 		crossStarted("Python", func(t *testing.T, transport string) []string {
 			return []string{python(t), filepath.Join("py", "cross_server.py"), map[string]string{"stdio": "stdio", "http": "streamable-http"}[transport]}
 		}),
@@ -79,38 +67,6 @@ func (s *crossServer) run(t *testing.T, command []string, env ...string) {
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Env = append(os.Environ(), env...)
 	s.url = serve(t, cmd, `http://[0-9.:]+`) + "/mcp"
-}
-
-// crossDriven makes a client by its command, of which to is where the bridge is:
-// a URL or a command.
-func crossDriven(command func(t *testing.T, rev protocol.Revision, to []string) []string) func(*testing.T, *crossServer, string, protocol.Revision) (crossClient, *notifications) {
-	return func(t *testing.T, s *crossServer, door string, rev protocol.Revision) (crossClient, *notifications) {
-		t.Helper()
-		var to []string
-		switch door {
-		case "stdio":
-			to = s.connect(t)
-		case "http":
-			to = []string{s.listen(t) + "/mcp"}
-		case "ws":
-			to = []string{strings.Replace(s.listen(t), "http:", "ws:", 1) + "/ws"}
-		default:
-			to = []string{s.listen(t) + "/" + door}
-		}
-		c := crossDrive(t, s, rev, command(t, rev, to))
-		return c, c.notes
-	}
-}
-
-// crossDrive starts a client of a server and waits until it is connected.
-func crossDrive(t *testing.T, s *crossServer, rev protocol.Revision, command []string) *npmClient {
-	t.Helper()
-	c, server := launch(t, command[0], command[1:]...)
-	if server != s.says() || c.rev != "" && c.rev != rev.String() {
-		t.Fatalf("the conversation begins with the server %q and revision %q", server, c.rev)
-	}
-	c.rev = rev.String()
-	return c
 }
 
 // crossWays are the ways in which a client and a server meet: over each transport
@@ -166,8 +122,7 @@ func crossMeet(t *testing.T, client, server crossKind, door, transport string, r
 	t.Run(fmt.Sprintf("%s %s over %s to %s %s over %s", client.name, rev.Era(), door, server.name, other, transport), func(t *testing.T) {
 		t.Parallel()
 		s := server.server(t, other, transport)
-		c, notes := client.client(t, s, door, rev)
-		cross(t, s, c, notes, rev)
+		cross(t, s, s.meet(t, client.connect, door, rev))
 	})
 }
 
@@ -186,16 +141,15 @@ func TestNpmCrossModernClientsUseTheReferenceServer(t *testing.T) {
 			} else {
 				s.url = npmServerOverHTTP(t).URL
 			}
-			c, notes := client.client(t, s, way[0], protocol.Latest)
-			x := &crossing{crossClient: c, server: s, notes: notes, rev: protocol.Latest}
-			x.callReference(t)
-			x.hearReference(t)
+			c := s.meet(t, client.connect, way[0], protocol.Latest)
+			callReference(t, c)
+			hearReference(t, c)
 		})
 	}
 }
 
 // callReference calls the tools of the reference server that it offers.
-func (x *crossing) callReference(t *testing.T) {
+func callReference(t *testing.T, x *session) {
 	t.Helper()
 	rows := npmTools()
 	rows["echo"] = expected{args: object{"message": "some text"}, text: "some text", logs: -1}
@@ -218,7 +172,7 @@ func (x *crossing) callReference(t *testing.T) {
 			if want.args == nil {
 				want.args = object{}
 			}
-			callTool(t, x, x.notes, name, want)
+			callTool(t, x, name, want)
 		}
 	}
 	for _, name := range []string{"get-roots-list", "trigger-sampling-request", "trigger-elicitation-request", "trigger-long-running-operation"} {
@@ -229,15 +183,11 @@ func (x *crossing) callReference(t *testing.T) {
 }
 
 // hearReference lets a resource of the reference server change.
-func (x *crossing) hearReference(t *testing.T) {
+func hearReference(t *testing.T, x *session) {
 	t.Helper()
 	const uri = "demo://resource/dynamic/text/1"
-	if _, ok := x.crossClient.(crossGo); ok {
-		x.want(t, "subscribeResource", object{"uri": uri})
-	} else {
-		x.want(t, "listen", object{"resourceSubscriptions": []string{uri}})
-	}
-	x.tool(t, "toggle-subscriber-updates", "", "")
+	x.want(t, "listen", object{"resourceSubscriptions": []string{uri}})
+	x.tool(t, "toggle-subscriber-updates", object{"text": ""}, "")
 	x.notes.wait(t, 1, protocol.NoteResourceUpdated, uri)
-	x.tool(t, "toggle-subscriber-updates", "", "")
+	x.tool(t, "toggle-subscriber-updates", object{"text": ""}, "")
 }

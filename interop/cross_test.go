@@ -1,8 +1,6 @@
 package interop_test
 
 import (
-	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -18,18 +16,8 @@ import (
 // SDKs, and the bridge in between. All servers have the same tools: see
 // crossGoServer.
 
-const (
-	crossWatched = "test://watched"   // the resource that the tool touch changes
-	crossRefuse  = "Refuse to say it" // what every client declines
-)
-
-// A crossClient is a client in a conversation with a bridge.
-type crossClient interface {
-	sdk
-
-	// do calls a method by the name that it has in the TypeScript SDK.
-	do(ctx context.Context, method string, params object) (json.RawMessage, error)
-}
+// crossWatched is the resource that the tool touch changes.
+const crossWatched = "test://watched"
 
 // crossGoServerOf starts a server of the Go SDK that speaks one era.
 func crossGoServerOf(t *testing.T, era protocol.Era, transport string) *crossServer {
@@ -57,35 +45,6 @@ func (s *crossServer) serveGo(t *testing.T, eras string, stateless bool) {
 	s.url = web.URL
 }
 
-// crossGoClient connects a client of the Go SDK to a server through a bridge.
-func crossGoClient(t *testing.T, s *crossServer, door string, rev protocol.Revision) (crossClient, *notifications) {
-	t.Helper()
-	var wire mcp.Transport
-	switch door {
-	case "stdio":
-		wire = crossGoStdio(t, s.connect(t))
-	case "http":
-		wire = &mcp.StreamableClientTransport{Endpoint: s.listen(t) + "/mcp", HTTPClient: connections(t)}
-	case "sse":
-		wire = &mcp.SSEClientTransport{Endpoint: s.listen(t) + "/sse", HTTPClient: connections(t)}
-	}
-	client, notes := newCrossGo()
-	session, err := client.Connect(t.Context(), wire, &mcp.ClientSessionOptions{ProtocolVersion: rev.String()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := session.Close(); err != nil {
-			t.Errorf("the conversation does not end in good order: %v", err)
-		}
-	})
-	hello := session.InitializeResult()
-	if hello.ProtocolVersion != rev.String() || hello.ServerInfo == nil || hello.ServerInfo.Name != s.says() {
-		t.Errorf("the conversation begins with %+v, server %+v", hello, hello.ServerInfo)
-	}
-	return crossGo{&goSDK{session, rev}}, notes
-}
-
 func crossOther(era protocol.Era) protocol.Era {
 	if era == protocol.Modern {
 		return protocol.Legacy
@@ -105,8 +64,7 @@ func TestCrossGoSDKClientUsesAGoSDKServerOfTheOtherEra(t *testing.T) {
 				t.Run(fmt.Sprintf("%s over %s to %s over %s", rev, door, other, transport), func(t *testing.T) {
 					t.Parallel()
 					s := crossGoServerOf(t, other, transport)
-					c, notes := crossGoClient(t, s, door, rev)
-					cross(t, s, c, notes, rev)
+					cross(t, s, s.meet(t, connectGoSDK, door, rev))
 				})
 			}
 		}
@@ -122,8 +80,7 @@ func TestCrossGoSDKLegacyClientUsesAStatelessGoSDKServerOfBothEras(t *testing.T)
 			t.Parallel()
 			s := &crossServer{kind: "Go", era: protocol.Modern, transport: "http", journal: filepath.Join(t.TempDir(), "journal")}
 			s.serveGo(t, crossBoth, true)
-			c, notes := crossGoClient(t, s, door, protocol.V20251125)
-			cross(t, s, c, notes, protocol.V20251125)
+			cross(t, s, s.meet(t, connectGoSDK, door, protocol.V20251125))
 		})
 	}
 }

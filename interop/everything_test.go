@@ -19,18 +19,6 @@ const addedTool = "test_added_tool"
 // watched is the resource that update_resource changes.
 const watched = "test://watched-resource"
 
-// An sdk is a client, mostly of another implementation, in a conversation with
-// a server. It answers questions as answer does, and wants log messages
-// of all levels.
-type sdk interface {
-	// tools returns the names of all tools.
-	tools(ctx context.Context) ([]string, error)
-
-	// call calls a tool and returns its result, which is encoded as JSON. token
-	// asks for progress.
-	call(ctx context.Context, name string, args object, token string) (any, error)
-}
-
 // expected is what a tool does.
 type expected struct {
 	args     object
@@ -39,6 +27,7 @@ type expected struct {
 	isError  bool
 	raises   string // the message of its JSON-RPC error
 	waits    bool   // until it is cancelled
+	lost     bool   // the stream ends before its result
 	progress int    // notifications
 	logs     int    // notifications; negative if any number may come
 }
@@ -126,19 +115,19 @@ func adapt(rev protocol.Revision, all map[string]expected) {
 }
 
 // callEveryTool calls every tool of the built-in server.
-func callEveryTool(t *testing.T, rev protocol.Revision, client sdk, notes *notifications) {
+func callEveryTool(t *testing.T, s *session) {
 	t.Helper()
-	names, err := client.tools(t.Context())
+	names, err := s.tools(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := expectations(rev)
+	want := expectations(s.rev)
 	for _, name := range names {
 		if _, ok := want[name]; !ok {
 			t.Errorf("the tool %s is new: say what is expected of it", name)
 			continue
 		}
-		callTool(t, client, notes, name, want[name])
+		callTool(t, s, name, want[name])
 	}
 	for name := range want {
 		if !slices.Contains(names, name) && name != addedTool {
@@ -146,26 +135,26 @@ func callEveryTool(t *testing.T, rev protocol.Revision, client sdk, notes *notif
 		}
 	}
 	// Only known after the change that one of the tools has made.
-	notes.wait(t, 1, protocol.NoteToolsChanged, "")
-	if names, err = client.tools(t.Context()); err != nil || !slices.Contains(names, addedTool) {
+	s.notes.wait(t, 1, protocol.NoteToolsChanged, "")
+	if names, err = s.tools(t.Context()); err != nil || !slices.Contains(names, addedTool) {
 		t.Fatalf("tools after the change: %v, %v", names, err)
 	}
-	callTool(t, client, notes, addedTool, want[addedTool])
-	notes.wait(t, 1, protocol.NotePromptsChanged, "")
-	notes.wait(t, 1, protocol.NoteResourcesChanged, "")
+	callTool(t, s, addedTool, want[addedTool])
+	s.notes.wait(t, 1, protocol.NotePromptsChanged, "")
+	s.notes.wait(t, 1, protocol.NoteResourcesChanged, "")
 }
 
 // callTool calls one tool and checks what comes of it.
-func callTool(t *testing.T, client sdk, notes *notifications, name string, want expected) {
+func callTool(t *testing.T, s *session, name string, want expected) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	if want.waits {
-		callWaiting(t, client, name)
+		callWaiting(t, s, name)
 		return
 	}
-	logsBefore, _ := notes.count(protocol.NoteMessage, "")
-	result, err := client.call(ctx, name, want.args, name)
+	logsBefore, _ := s.notes.count(protocol.NoteMessage, "")
+	result, err := s.call(ctx, name, want.args, name)
 	switch {
 	case want.raises != "" && err != nil && strings.Contains(err.Error(), want.raises):
 		return
@@ -178,23 +167,23 @@ func callTool(t *testing.T, client sdk, notes *notifications, name string, want 
 	}
 	checkResult(t, name, result, want)
 	// A client may hand out notifications after the result that followed them.
-	notes.wait(t, want.progress, protocol.NoteProgress, `"`+name+`"`)
-	notes.only(t, want.progress, protocol.NoteProgress, `"`+name+`"`)
+	s.notes.wait(t, want.progress, protocol.NoteProgress, `"`+name+`"`)
+	s.notes.only(t, want.progress, protocol.NoteProgress, `"`+name+`"`)
 	if want.logs >= 0 {
-		notes.wait(t, logsBefore+want.logs, protocol.NoteMessage, "")
-		notes.only(t, logsBefore+want.logs, protocol.NoteMessage, "")
+		s.notes.wait(t, logsBefore+want.logs, protocol.NoteMessage, "")
+		s.notes.only(t, logsBefore+want.logs, protocol.NoteMessage, "")
 	}
 }
 
 // callWaiting cancels a tool that would go on for ever, and goes on.
-func callWaiting(t *testing.T, client sdk, name string) {
+func callWaiting(t *testing.T, c sdkClient, name string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	if result, err := client.call(ctx, name, nil, ""); !errors.Is(err, context.DeadlineExceeded) {
+	if result, err := c.call(ctx, name, nil, ""); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%s: %v, %v, want the end of its context", name, result, err)
 	}
-	result, err := client.call(t.Context(), "echo", object{"text": "still here"}, "")
+	result, err := c.call(t.Context(), "echo", object{"text": "still here"}, "")
 	if err != nil {
 		t.Fatalf("after a cancelled call: %v", err)
 	}
@@ -238,7 +227,7 @@ func checkResult(t *testing.T, name string, result any, want expected) {
 
 // callAtOnce makes many calls at once, some of which ask the client, and checks
 // that each gets its own answer.
-func callAtOnce(t *testing.T, client sdk, tools map[string]expected) {
+func callAtOnce(t *testing.T, c sdkClient, tools map[string]expected) {
 	t.Helper()
 	var calls sync.WaitGroup
 	for range 10 {
@@ -246,7 +235,7 @@ func callAtOnce(t *testing.T, client sdk, tools map[string]expected) {
 			calls.Go(func() {
 				ctx, cancel := context.WithTimeout(t.Context(), patience)
 				defer cancel()
-				result, err := client.call(ctx, name, want.args, "")
+				result, err := c.call(ctx, name, want.args, "")
 				if err != nil {
 					t.Errorf("%s: %v", name, err)
 					return

@@ -15,6 +15,7 @@ type object = map[string]any
 const (
 	modelSays = "Paris, says the model."
 	rootURI   = "file:///interop"
+	refused   = "Refuse to say it" // an elicitation with this message is declined
 )
 
 // answer answers a server's question, in either era.
@@ -33,6 +34,9 @@ func answer(method string, params object) (object, error) {
 			"content": object{"type": "text", "text": modelSays},
 		}, nil
 	case protocol.MethodElicit:
+		if params["message"] == refused {
+			return object{"action": "decline"}, nil
+		}
 		if params["mode"] == "url" {
 			if url, _ := params["url"].(string); url == "" {
 				return nil, fmt.Errorf("elicitation by URL without one: %v", params)

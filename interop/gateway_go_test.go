@@ -10,47 +10,16 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// A gatewayClient connects a client to a URL of a gateway.
-type gatewayClient struct {
-	name string
-	rev  protocol.Revision
-	open func(t *testing.T, url, says string, rev protocol.Revision) (crossClient, *notifications)
-}
-
-var gatewayClients = []gatewayClient{
-	{"Go SDK", protocol.V20260728, crossGoAt},
-	{"Go SDK", protocol.V20251125, crossGoAt},
-	{"mcp-go", protocol.V20260728, crossMarkAt},
-	{"mcp-go", protocol.V20251125, crossMarkAt},
-}
-
-// crossGoAt connects a client of the Go SDK to a URL.
-func crossGoAt(t *testing.T, url, says string, rev protocol.Revision) (crossClient, *notifications) {
-	t.Helper()
-	var wire mcp.Transport = &mcp.StreamableClientTransport{Endpoint: url, HTTPClient: connections(t)}
-	if strings.HasSuffix(url, "/sse") {
-		wire = &mcp.SSEClientTransport{Endpoint: url, HTTPClient: connections(t)}
-	}
-	return crossGoOver(t, wire, says, rev)
-}
-
-func crossGoOver(t *testing.T, wire mcp.Transport, says string, rev protocol.Revision) (crossClient, *notifications) {
-	t.Helper()
-	client, notes := newCrossGo()
-	session, err := client.Connect(t.Context(), wire, &mcp.ClientSessionOptions{ProtocolVersion: rev.String()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := session.Close(); err != nil {
-			t.Errorf("the conversation does not end in good order: %v", err)
-		}
-	})
-	hello := session.InitializeResult()
-	if hello.ProtocolVersion != rev.String() || hello.ServerInfo == nil || hello.ServerInfo.Name != says {
-		t.Errorf("the conversation begins with %+v, server %+v", hello, hello.ServerInfo)
-	}
-	return crossGo{&goSDK{session, rev}}, notes
+// gatewayClients are clients that reach a gateway at a URL.
+var gatewayClients = []struct {
+	name    string
+	rev     protocol.Revision
+	connect connector
+}{
+	{"Go SDK", protocol.V20260728, connectGoSDK},
+	{"Go SDK", protocol.V20251125, connectGoSDK},
+	{"mcp-go", protocol.V20260728, connectMCPGo},
+	{"mcp-go", protocol.V20251125, connectMCPGo},
 }
 
 // gatewayOf starts a gateway with a server of the Go SDK and one of mcp-go, to
@@ -61,14 +30,14 @@ func gatewayOf(t *testing.T, s *crossServer, era protocol.Era) string {
 	return serveFile(t, gatewayFile(t, "dragoman.json", object{"servers": object{"official": s.configured(), "mark": m.configured()}}))
 }
 
-// official is a client of all servers as one that uses the Go SDK's.
-func official(c crossClient) crossClient {
-	return &prefixed{c, "official_", func(uri string) bool { return uri == "test://text" || uri == crossWatched }}
+// official is a session with all servers as one with the Go SDK's.
+func official(s *session) *session {
+	return s.of("official_", func(uri string) bool { return uri == "test://text" || uri == crossWatched })
 }
 
-// mark is a client of all servers as one that uses mcp-go's.
-func mark(c crossClient) crossClient {
-	return &prefixed{c, "mark_", func(uri string) bool { return uri != "test://text" && uri != crossWatched }}
+// mark is a session with all servers as one with mcp-go's.
+func mark(s *session) *session {
+	return s.of("mark_", func(uri string) bool { return uri != "test://text" && uri != crossWatched })
 }
 
 func TestGatewayClientsUseTheGoSDKServer(t *testing.T) {
@@ -94,17 +63,14 @@ func useOfficial(t *testing.T, s *crossServer) {
 	}
 	for _, client := range gatewayClients {
 		t.Run(fmt.Sprintf("%s %s among all", client.name, client.rev), func(t *testing.T) {
-			c, notes := client.open(t, open(t)+"/mcp", gatewayName, client.rev)
-			cross(t, s, official(c), notes, client.rev)
+			cross(t, s, official(client.connect.open(t, []string{open(t) + "/mcp"}, gatewayName, client.rev)))
 		})
 		t.Run(fmt.Sprintf("%s %s by itself", client.name, client.rev), func(t *testing.T) {
-			c, notes := client.open(t, open(t)+"/servers/official/mcp", s.says(), client.rev)
-			cross(t, s, c, notes, client.rev)
+			cross(t, s, client.connect.open(t, []string{open(t) + "/servers/official/mcp"}, s.says(), client.rev))
 		})
 	}
 	t.Run("Go SDK over SSE among all", func(t *testing.T) {
-		c, notes := crossGoAt(t, open(t)+"/sse", gatewayName, protocol.V20251125)
-		cross(t, s, official(c), notes, protocol.V20251125)
+		cross(t, s, official(connector(connectGoSDK).open(t, []string{open(t) + "/sse"}, gatewayName, protocol.V20251125)))
 	})
 }
 
@@ -118,8 +84,11 @@ func TestGatewayClientsUseTheGoSDKServerOverStdio(t *testing.T) {
 			file := gatewayFile(t, "dragoman.json", object{"servers": object{"official": s.configured()}})
 			cmd := gatewayCommand(t, "--stdio", file)
 			cmd.Stderr = t.Output()
-			c, notes := crossGoOver(t, &mcp.CommandTransport{Command: cmd, TerminateDuration: patience}, gatewayName, rev)
-			cross(t, s, official(c), notes, rev)
+			c := openGoSDKOver(t, &mcp.CommandTransport{Command: cmd, TerminateDuration: patience}, rev, true)
+			if c.server != gatewayName || c.rev != rev {
+				t.Errorf("connected to %q in %s", c.server, c.rev)
+			}
+			cross(t, s, official(c))
 		})
 	}
 }
@@ -129,7 +98,7 @@ func TestGatewayClientsSeeTheToolsOfAllServers(t *testing.T) {
 	s := crossGoServerOf(t, protocol.Modern, "http")
 	url := gatewayOf(t, s, protocol.Modern)
 	for _, client := range gatewayClients {
-		c, notes := client.open(t, url+"/mcp", gatewayName, client.rev)
+		c := client.connect.open(t, []string{url + "/mcp"}, gatewayName, client.rev)
 		names, err := c.tools(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -144,8 +113,8 @@ func TestGatewayClientsSeeTheToolsOfAllServers(t *testing.T) {
 				t.Errorf("%s %s: the tool %s is nobody's", client.name, client.rev, name)
 			}
 		}
-		callTool(t, c, notes, "echo", expected{raises: "nknown tool"})
-		callTool(t, c, notes, "official_echo", expected{args: object{"text": "a"}, text: "a"})
-		callTool(t, c, notes, "mark_echo", expected{args: object{"text": "b"}, text: "b"})
+		callTool(t, c, "echo", expected{raises: "nknown tool"})
+		callTool(t, c, "official_echo", expected{args: object{"text": "a"}, text: "a"})
+		callTool(t, c, "mark_echo", expected{args: object{"text": "b"}, text: "b"})
 	}
 }

@@ -2,7 +2,6 @@ package interop_test
 
 import (
 	"bufio"
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -149,76 +148,4 @@ func readiness(t *testing.T, web *http.Client, url string) (away string) {
 		}
 	}
 	return away
-}
-
-// A prefixed is a client of several servers as one that uses one of them, by the
-// names that this has itself.
-type prefixed struct {
-	crossClient
-	prefix    string
-	resources func(uri string) bool // those of the server
-}
-
-func (p *prefixed) cannot(feature string) string {
-	if c, ok := p.crossClient.(interface{ cannot(feature string) string }); ok {
-		return c.cannot(feature)
-	}
-	return ""
-}
-
-func (p *prefixed) own(names []string) (own []string) {
-	for _, name := range names {
-		if name, ok := strings.CutPrefix(name, p.prefix); ok {
-			own = append(own, name)
-		}
-	}
-	return own
-}
-
-func (p *prefixed) tools(ctx context.Context) ([]string, error) {
-	names, err := p.crossClient.tools(ctx)
-	return p.own(names), err
-}
-
-func (p *prefixed) call(ctx context.Context, name string, args object, token string) (any, error) {
-	return p.crossClient.call(ctx, p.prefix+name, args, token)
-}
-
-func (p *prefixed) do(ctx context.Context, method string, params object) (json.RawMessage, error) {
-	switch method {
-	case "getPrompt":
-		params = object{"name": p.prefix + crossOr(params["name"]), "arguments": params["arguments"]}
-	case "complete":
-		params = object{"ref": object{"type": "ref/prompt", "name": p.prefix + crossOr(params["ref"].(object)["name"])}, "argument": params["argument"]}
-	}
-	result, err := p.crossClient.do(ctx, method, params)
-	if err != nil {
-		return nil, err
-	}
-	switch method {
-	case "listPrompts":
-		return p.keep(result, "prompts", "name", func(name string) (string, bool) { return strings.CutPrefix(name, p.prefix) })
-	case "listResources":
-		return p.keep(result, "resources", "uri", func(uri string) (string, bool) { return uri, p.resources(uri) })
-	}
-	return result, nil
-}
-
-// keep returns a result with those elements of a list that are the server's.
-func (*prefixed) keep(result json.RawMessage, list, key string, own func(string) (string, bool)) (json.RawMessage, error) {
-	var members map[string]json.RawMessage
-	if err := json.Unmarshal(result, &members); err != nil {
-		return nil, err
-	}
-	var all, some []object
-	if err := json.Unmarshal(members[list], &all); err != nil {
-		return nil, err
-	}
-	for _, e := range all {
-		if name, ok := own(crossOr(e[key])); ok {
-			e[key] = name
-			some = append(some, e)
-		}
-	}
-	return json.Marshal(object{list: some})
 }

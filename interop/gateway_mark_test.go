@@ -15,15 +15,12 @@ func TestGatewayClientsUseTheMCPGoServer(t *testing.T) {
 		t.Run(era.String()+" server", func(t *testing.T) {
 			t.Parallel()
 			url := gatewayOf(t, crossGoServerOf(t, crossOther(era), "http"), era)
-			s := &crossServer{kind: "mcp-go", era: era}
 			for _, client := range gatewayClients {
 				t.Run(fmt.Sprintf("%s %s among all", client.name, client.rev), func(t *testing.T) {
-					c, notes := client.open(t, url+"/mcp", gatewayName, client.rev)
-					tryMark(t, &crossing{crossClient: mark(c), server: s, notes: notes, rev: client.rev})
+					tryMark(t, mark(client.connect.open(t, []string{url + "/mcp"}, gatewayName, client.rev)))
 				})
 				t.Run(fmt.Sprintf("%s %s by itself", client.name, client.rev), func(t *testing.T) {
-					c, notes := client.open(t, url+"/servers/mark/mcp", "mcpgoserver", client.rev)
-					tryMark(t, &crossing{crossClient: c, server: s, notes: notes, rev: client.rev})
+					tryMark(t, client.connect.open(t, []string{url + "/servers/mark/mcp"}, "mcpgoserver", client.rev))
 				})
 			}
 		})
@@ -31,15 +28,12 @@ func TestGatewayClientsUseTheMCPGoServer(t *testing.T) {
 }
 
 // tryMark uses the server of mcp-go.
-func tryMark(t *testing.T, x *crossing) {
+func tryMark(t *testing.T, x *session) {
 	t.Helper()
-	switch {
-	case x.rev.HasSessions():
+	if x.rev.HasSessions() {
 		x.want(t, "setLoggingLevel", object{"level": "debug"})
 		x.want(t, "subscribeResource", object{"uri": watched})
-	case crossHasty(x.crossClient): // it listens for the lists by itself
-		x.want(t, "subscribeResource", object{"uri": watched})
-	default:
+	} else {
 		x.want(t, "listen", object{
 			"toolsListChanged": false, "promptsListChanged": true, "resourcesListChanged": false, "resourceSubscriptions": []string{watched},
 		})
@@ -48,35 +42,34 @@ func tryMark(t *testing.T, x *crossing) {
 	if err != nil || len(names) != len(mcpGoTools) {
 		t.Errorf("tools: %q, %v", names, err)
 	}
-	c, ok := x.crossClient.(interface{ cannot(feature string) string })
-	cancels := !ok || c.cannot("cancellation") == ""
+	cancels := x.cannot["cancellation"] == ""
 	for _, name := range names {
 		want, ok := mcpGoTools[name]
 		switch {
 		case !ok:
 			t.Errorf("the tool %s is new: say what is expected of it", name)
-		case name == "ask" && crossHasty(x.crossClient) && !x.rev.HasSessions():
+		case name == "ask" && x.hasty && !x.rev.HasSessions():
 			// The Go SDK 1.8.0 cannot read the question for roots, which has no params.
 		case want.waits && !cancels:
 			// It would go on, and the calls after it might be in another process.
 		default:
-			callTool(t, x, x.notes, name, want)
+			callTool(t, x, name, want)
 		}
 	}
 	// In the modern era a server of mcp-go 1.2.1 does not say on stdio to which
 	// subscription a notification belongs; it reaches all that want to know.
-	if !crossHasty(x.crossClient) { // which does not want to know
-		x.until(t, "change", "changed", protocol.NotePromptsChanged)
+	if !x.hasty { // which does not want to know
+		x.until(t, "change", object{}, "changed", protocol.NotePromptsChanged)
 	}
-	x.until(t, "update", "updated", protocol.NoteResourceUpdated)
+	x.until(t, "update", object{}, "updated", protocol.NoteResourceUpdated)
 	if cancels {
-		x.cancelMark(t)
+		cancelMark(t, x)
 	}
 }
 
 // cancelMark cancels more calls than the server has workers for, so that those
 // which went on would keep others from being served.
-func (x *crossing) cancelMark(t *testing.T) {
+func cancelMark(t *testing.T, x *session) {
 	t.Helper()
 	for i := range 6 {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -97,8 +90,8 @@ func (x *crossing) cancelMark(t *testing.T) {
 			t.Fatal("the cancelled call does not end")
 		}
 	}
-	callTool(t, x, x.notes, "picture", mcpGoTools["picture"])
+	callTool(t, x, "picture", mcpGoTools["picture"])
 	// The gateway notices a moment later that a call is over. The next client must not come
 	// before: log messages of a legacy server that has two calls belong to neither.
-	x.repeat(t, "log", "two messages", protocol.NoteMessage)
+	x.repeat(t, "log", object{}, "two messages", protocol.NoteMessage)
 }

@@ -12,27 +12,17 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// npmGatewayClients are the clients of other languages, by their commands.
+// npmGatewayClients are the clients of other languages.
 var npmGatewayClients = []struct {
 	name    string
 	rev     protocol.Revision
-	command func(t *testing.T, url string, rev protocol.Revision) []string
+	connect connector
 }{
-	{"TypeScript 1", protocol.V20251125, func(t *testing.T, url string, _ protocol.Revision) []string {
-		return []string{node22(t), filepath.Join("ts", "client.mjs"), filepath.Join(npmFolder(t), "sdk"), url}
-	}},
-	{"TypeScript 2", protocol.V20251125, npmGatewayClient2},
-	{"TypeScript 2", protocol.V20260728, npmGatewayClient2},
-	{"Python", protocol.V20251125, pipGatewayClient},
-	{"Python", protocol.V20260728, pipGatewayClient},
-}
-
-func npmGatewayClient2(t *testing.T, url string, rev protocol.Revision) []string {
-	return []string{node22(t), filepath.Join("ts", "client2.mjs"), filepath.Join(npmFolder(t), "client"), rev.String(), url}
-}
-
-func pipGatewayClient(t *testing.T, url string, rev protocol.Revision) []string {
-	return []string{python(t), filepath.Join("py", "client.py"), url, rev.String()}
+	{"TypeScript 1", protocol.V20251125, connectTypeScript1},
+	{"TypeScript 2", protocol.V20251125, connectTypeScript2},
+	{"TypeScript 2", protocol.V20260728, connectTypeScript2},
+	{"Python", protocol.V20251125, connectPython},
+	{"Python", protocol.V20260728, connectPython},
 }
 
 // hostFile writes the file of a host with the reference server and one of the
@@ -57,28 +47,27 @@ func TestNpmPipGatewayClientsUseTheServersOfAHostFile(t *testing.T) {
 	url := serveFile(t, file)
 	for _, client := range npmGatewayClients {
 		t.Run(fmt.Sprintf("%s %s", client.name, client.rev), func(t *testing.T) {
-			c := crossDrive(t, &crossServer{name: gatewayName}, client.rev, client.command(t, url+"/mcp", client.rev))
+			c := client.connect.open(t, []string{url + "/mcp"}, gatewayName, client.rev)
 			names, err := c.tools(t.Context())
 			if err != nil || !slices.Contains(names, "everything_echo") || !slices.Contains(names, "snake_echo") {
 				t.Fatalf("tools: %q, %v", names, err)
 			}
-			snake := &prefixed{c, "snake_", func(uri string) bool { return strings.HasPrefix(uri, "test://") }}
-			cross(t, s, snake, c.notes, client.rev)
+			cross(t, s, c.of("snake_", func(uri string) bool { return strings.HasPrefix(uri, "test://") }))
 			t.Run("reference server", func(t *testing.T) { tryReference(t, c) })
 		})
 	}
 }
 
 // tryReference uses the reference server among all.
-func tryReference(t *testing.T, c *npmClient) {
+func tryReference(t *testing.T, c *session) {
 	rows := npmTools()
-	all := &prefixed{crossClient: c, prefix: "everything_"}
+	all := c.of("everything_", nil)
 	for _, name := range []string{"get-sum", "get-tiny-image", "trigger-long-running-operation", "trigger-sampling-request", "trigger-elicitation-request"} {
 		want := rows[name]
 		if want.args == nil {
 			want.args = object{}
 		}
-		callTool(t, all, c.notes, name, want)
+		callTool(t, all, name, want)
 	}
-	callTool(t, all, c.notes, "echo", expected{args: object{"message": "some text"}, text: "some text", logs: -1})
+	callTool(t, all, "echo", expected{args: object{"message": "some text"}, text: "some text", logs: -1})
 }

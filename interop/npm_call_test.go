@@ -54,7 +54,7 @@ func TestNpmPipA15_A23_PlainHTTPServersAreCalledByOurClient(t *testing.T) {
 		}
 		echoes := map[string]expected{"echo": {args: object{"text": "grüße 🌍"}, text: "grüße 🌍"}}
 		callAtOnce(t, c, echoes)
-		callTool(t, c, c.notes, "parts", expected{kinds: "text text", text: "öne", progress: 2})
+		callTool(t, c.session, "parts", expected{kinds: "text text", text: "öne", progress: 2})
 		for tool, want := range map[string]struct {
 			code int
 			says string

@@ -4,14 +4,13 @@ package interop_test
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os/exec"
 	"path/filepath"
-	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -20,22 +19,22 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// npmClient is a client of an SDK in another language, in a process that is
+// driven is a client of an SDK in another language, in a process that is
 // driven by lines of JSON; see ts/drive.mjs.
-type npmClient struct {
+type driven struct {
 	t     *testing.T
 	stdin io.WriteCloser
 	notes *notifications
 	gone  chan struct{} // closed when the process writes no more
-	rev   string        // of the conversation, over HTTP
+	rev   protocol.Revision
 
 	mu      sync.Mutex
-	last    int                  // guarded by mu
-	waiting map[int]chan npmLine // calls under way; guarded by mu
+	last    int                     // guarded by mu
+	waiting map[int]chan drivenLine // calls in flight; guarded by mu
 }
 
-// npmLine is a line that the process writes.
-type npmLine struct {
+// drivenLine is a line that the process writes.
+type drivenLine struct {
 	ID     *int            `json:"id"`
 	Result json.RawMessage `json:"result"`
 	Error  *dragoman.Error `json:"error"`
@@ -44,27 +43,46 @@ type npmLine struct {
 	Params json.RawMessage `json:"params"`
 }
 
-// dialNpm starts our built-in server under a client of the TypeScript SDK.
-func dialNpm(t *testing.T) *npmClient {
-	t.Helper()
-	return drive(t, "node", filepath.Join("ts", "client.mjs"), filepath.Join(npmFolder(t), "sdk"), dragomanProgram.in(t), "everything")
-}
-
-// drive starts a client of our built-in server.
-func drive(t *testing.T, name string, args ...string) *npmClient {
-	t.Helper()
-	c, server := launch(t, name, args...)
-	if server != "dragoman-everything" {
-		t.Errorf("the server is %q", server)
+// drive makes a client of a command, which to follows: the URL or the command of the server. The
+// revision is auto if the client finds out.
+func drive(cannot map[string]string, command func(t *testing.T, rev string, to []string) []string) connector {
+	return func(t *testing.T, to []string, rev protocol.Revision) *session {
+		t.Helper()
+		name := rev.String()
+		if rev == protocol.Unknown {
+			name = "auto"
+		}
+		s := launch(t, command(t, name, to)...)
+		if s.rev == protocol.Unknown { // on stdio, where the client does not know it
+			s.rev = rev
+		}
+		s.sdkClient.(*driven).rev, s.cannot = s.rev, cannot
+		return s
 	}
-	return c
 }
 
-// launch starts a client, waits until it is connected, and returns it with the name
-// of the server.
-func launch(t *testing.T, name string, args ...string) (c *npmClient, server string) {
+var (
+	connectTypeScript1 = drive(nil, func(t *testing.T, rev string, to []string) []string {
+		if isURL(to) {
+			to = []string{to[0], rev}
+		}
+		return append([]string{node22(t), filepath.Join("ts", "client.mjs"), filepath.Join(npmFolder(t), "sdk")}, to...)
+	})
+	connectTypeScript2 = drive(map[string]string{"code of a missing resource": "the SDK reports the modern code in the legacy era too"}, func(t *testing.T, rev string, to []string) []string {
+		return append([]string{node22(t), filepath.Join("ts", "client2.mjs"), filepath.Join(npmFolder(t), "client"), rev}, to...)
+	})
+	connectPython = drive(map[string]string{"completion of a template": "py/client.py completes prompts alone"}, func(t *testing.T, rev string, to []string) []string {
+		if isURL(to) {
+			return []string{python(t), filepath.Join("py", "client.py"), to[0], rev}
+		}
+		return append([]string{python(t), filepath.Join("py", "cross_client.py"), rev}, to...)
+	})
+)
+
+// launch starts a client and waits until it is connected.
+func launch(t *testing.T, command ...string) *session {
 	t.Helper()
-	cmd := exec.Command(name, args...)
+	cmd := exec.Command(command[0], command[1:]...)
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -77,8 +95,8 @@ func launch(t *testing.T, name string, args ...string) (c *npmClient, server str
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	hello := make(chan npmLine, 1)
-	c = &npmClient{t: t, stdin: stdin, notes: newNotifications(), gone: make(chan struct{}), waiting: map[int]chan npmLine{0: hello}}
+	hello := make(chan drivenLine, 1)
+	c := &driven{t: t, stdin: stdin, notes: newNotifications(), gone: make(chan struct{}), waiting: map[int]chan drivenLine{0: hello}}
 	go func() { // ends with the process
 		defer close(c.gone)
 		c.read(stdout)
@@ -98,24 +116,24 @@ func launch(t *testing.T, name string, args ...string) (c *npmClient, server str
 			Server   struct{ Name string }
 			Revision string
 		}](t, line.Result)
-		c.rev, server = got.Revision, got.Server.Name
+		return &session{sdkClient: c, server: got.Server.Name, rev: protocol.ParseRevision(got.Revision), notes: c.notes}
 	case <-c.gone:
 		t.Fatal("the client has gone")
 	case <-time.After(3 * patience): // interpreters start slowly on a busy machine
 		t.Fatal("the client does not connect")
 	}
-	return c, server
+	return nil
 }
 
 // read takes what the process writes.
-func (c *npmClient) read(stdout io.Reader) {
+func (c *driven) read(stdout io.Reader) {
 	lines := bufio.NewReader(stdout)
 	for {
 		text, err := lines.ReadBytes('\n')
 		if err != nil {
 			return
 		}
-		var line npmLine
+		var line drivenLine
 		if err := json.Unmarshal(text, &line); err != nil {
 			c.t.Errorf("the client wrote %q", text)
 			continue
@@ -129,8 +147,6 @@ func (c *npmClient) read(stdout io.Reader) {
 			if done != nil {
 				done <- line
 			}
-		case line.Ask != 0 && bytes.Contains(text, []byte(crossRefuse)):
-			c.write(object{"answer": line.Ask, "result": object{"action": "decline"}})
 		case line.Ask != 0:
 			result, err := answerAs[object](line.Method, line.Params)
 			if err != nil {
@@ -143,7 +159,7 @@ func (c *npmClient) read(stdout io.Reader) {
 	}
 }
 
-func (c *npmClient) write(line object) {
+func (c *driven) write(line object) {
 	text, err := json.Marshal(line)
 	if err == nil {
 		c.mu.Lock()
@@ -156,8 +172,8 @@ func (c *npmClient) write(line object) {
 }
 
 // do calls a method of the client.
-func (c *npmClient) do(ctx context.Context, method string, params object) (json.RawMessage, error) {
-	done := make(chan npmLine, 1)
+func (c *driven) do(ctx context.Context, method string, params object) (json.RawMessage, error) {
+	done := make(chan drivenLine, 1)
 	c.mu.Lock()
 	c.last++
 	id := c.last
@@ -178,7 +194,7 @@ func (c *npmClient) do(ctx context.Context, method string, params object) (json.
 	}
 }
 
-func (c *npmClient) tools(ctx context.Context) ([]string, error) {
+func (c *driven) tools(ctx context.Context) ([]string, error) {
 	result, err := c.do(ctx, "listTools", object{})
 	if err != nil {
 		return nil, err
@@ -194,7 +210,7 @@ func (c *npmClient) tools(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-func (c *npmClient) call(ctx context.Context, name string, args object, token string) (any, error) {
+func (c *driven) call(ctx context.Context, name string, args object, token string) (any, error) {
 	params := object{"name": name}
 	if args != nil {
 		params["arguments"] = args
@@ -203,7 +219,7 @@ func (c *npmClient) call(ctx context.Context, name string, args object, token st
 	if token != "" {
 		meta[protocol.MetaProgressToken] = token
 	}
-	if c.rev == protocol.V20260728.String() {
+	if c.rev == protocol.V20260728 {
 		meta[protocol.MetaLogLevel] = "debug"
 	}
 	if len(meta) > 0 {
@@ -212,89 +228,71 @@ func (c *npmClient) call(ctx context.Context, name string, args object, token st
 	return c.do(ctx, "callTool", params)
 }
 
-// want calls a method of the client that succeeds.
-func (c *npmClient) want(method string, params object) object {
-	c.t.Helper()
-	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
-	defer cancel()
-	result, err := c.do(ctx, method, params)
-	if err != nil {
-		c.t.Fatalf("%s: %v", method, err)
-	}
-	return decode[object](c.t, result)
+// npmWays are the ways of clients from npm and PyPI.
+var npmWays = []way{
+	{"TypeScript 1", connectTypeScript1, "stdio", []protocol.Revision{protocol.LatestLegacy}},
+	{"TypeScript 1", connectTypeScript1, "http", npmRevisions},
+	{"TypeScript 1", connectTypeScript1, "sse", oldestAndNewest},
+	{"TypeScript 1", connectTypeScript1, "ws", oldestAndNewest},
+	{"TypeScript 2", connectTypeScript2, "http", bothEras},
+	{"Python", connectPython, "http", []protocol.Revision{protocol.V20260728, protocol.V20251125, protocol.V20250326}},
+	{"Python", connectPython, "sse", oldestAndNewest},
 }
 
-func TestNpmE03_E09_ClientListsAndCallsEveryTool(t *testing.T) {
+var (
+	// bothEras are the newest revisions of either era.
+	bothEras = []protocol.Revision{protocol.Latest, protocol.LatestLegacy}
+
+	// oldestAndNewest are the newest and the oldest revision with sessions.
+	oldestAndNewest = []protocol.Revision{protocol.V20251125, protocol.V20241105}
+)
+
+func TestNpmPipE03_E06_E09_B14_ClientsUseTheBuiltInServer(t *testing.T) {
 	t.Parallel()
-	c := dialNpm(t)
-	c.want("setLoggingLevel", object{"level": "debug"})
-	c.want("ping", object{})
-	callEveryTool(t, protocol.LatestLegacy, c, c.notes)
+	useBuiltinBy(t, npmWays, programAt)
 }
 
-func TestNpmE06_ClientMakesManyCallsAtOnce(t *testing.T) {
-	t.Parallel()
-	callAtOnce(t, dialNpm(t), atOnce(protocol.LatestLegacy))
-}
-
-func TestNpmClientReadsResourcesPromptsAndCompletions(t *testing.T) {
-	t.Parallel()
-	dialNpm(t).readEverything()
-}
-
-// readEverything reads the resources, gets the prompts and asks for a
-// completion.
-func (c *npmClient) readEverything() {
-	t := c.t
+// programAt starts `dragoman run` for a transport.
+func programAt(t *testing.T, transport string) []string {
 	t.Helper()
-	resources := decode[[]object](t, c.want("listResources", object{})["resources"])
-	for _, r := range resources {
-		if got := c.want("readResource", object{"uri": r["uri"]}); len(decode[[]object](t, got["contents"])) != 1 {
-			t.Errorf("%v: %v", r["uri"], got)
-		}
+	if transport != "http" && transport != "sse" {
+		return builtinAt(t, transport)
 	}
-	prompts := decode[[]object](t, c.want("listPrompts", object{})["prompts"])
-	for _, p := range prompts {
-		args := object{}
-		for _, a := range decode[[]object](t, p["arguments"]) {
-			args[a["name"].(string)] = "test://argument"
-		}
-		if got := c.want("getPrompt", object{"name": p["name"], "arguments": args}); len(decode[[]object](t, got["messages"])) == 0 {
-			t.Errorf("%v: %v", p["name"], got)
-		}
-	}
-	templates := decode[[]object](t, c.want("listResourceTemplates", object{})["resourceTemplates"])
-	if len(resources) < 4 || len(prompts) < 5 || len(templates) != 2 {
-		t.Errorf("%d resources, %d prompts, %d templates", len(resources), len(prompts), len(templates))
-	}
-	got := decode[struct {
-		Completion struct {
-			Values []string `json:"values"`
-		} `json:"completion"`
-	}](t, c.want("complete", object{
-		"ref":      object{"type": "ref/prompt", "name": "test_prompt_with_arguments"},
-		"argument": object{"name": "arg1", "value": "par"},
-	})).Completion.Values
-	if !slices.Equal(got, []string{"paris", "park", "party"}) {
-		t.Errorf("completion: %q", got)
-	}
+	url := serve(t, exec.Command(dragomanProgram.in(t), "run", "--listen", "127.0.0.1:0"), `http://\S+/mcp`)
+	return []string{strings.TrimSuffix(url, "/mcp") + map[string]string{"http": "/mcp", "sse": "/sse"}[transport]}
 }
 
-func TestNpmClientHearsOfUpdatesWhileSubscribed(t *testing.T) {
+// In its mode auto the client asks for server/discover, and falls back to
+// initialize.
+func TestNpmV2ClientFindsOutWhatOurServerSpeaks(t *testing.T) {
 	t.Parallel()
-	dialNpm(t).hearOfUpdates()
+	t.Run("both eras", func(t *testing.T) {
+		t.Parallel()
+		negotiates(t, connectTypeScript2, serveHTTP(t), protocol.Unknown, protocol.V20260728)
+	})
+	findsOut(t, connectTypeScript2)
 }
 
-// hearOfUpdates subscribes to a resource and lets it change.
-func (c *npmClient) hearOfUpdates() {
-	t := c.t
+// Both clients ask for server/discover first, which is not served over HTTP+SSE, and fall back
+// to the handshake.
+func TestNpmPipClientsThatNegotiateFallBackOverHTTPAndSSE(t *testing.T) {
+	t.Parallel()
+	t.Run("TypeScript 2", func(t *testing.T) {
+		t.Parallel()
+		negotiates(t, connectTypeScript2, programAt(t, "sse")[0], protocol.Unknown, protocol.V20251125)
+	})
+	t.Run("Python", func(t *testing.T) {
+		t.Parallel()
+		negotiates(t, connectPython, programAt(t, "sse")[0], protocol.V20260728, protocol.V20251125)
+	})
+}
+
+// negotiates uses the built-in server by a client that asks for a revision, and gets one.
+func negotiates(t *testing.T, connect connector, url string, asks, gets protocol.Revision) {
 	t.Helper()
-	before, _ := c.notes.count(protocol.NoteResourceUpdated, watched)
-	update := object{"name": "update_resource", "arguments": object{}}
-	c.want("subscribeResource", object{"uri": watched})
-	c.want("callTool", update)
-	c.notes.wait(t, before+1, protocol.NoteResourceUpdated, watched)
-	c.want("unsubscribeResource", object{"uri": watched})
-	c.want("callTool", update)
-	c.notes.only(t, before+1, protocol.NoteResourceUpdated, watched)
+	s := connect(t, []string{url}, asks)
+	if s.rev != gets {
+		t.Fatalf("connected in %s, want %s", s.rev, gets)
+	}
+	useBuiltin(t, s)
 }

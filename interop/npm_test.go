@@ -6,18 +6,126 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"os"
+	"os/exec"
 	"path/filepath"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/protocol"
+	"github.com/dragoman-mcp/dragoman/transport/sse"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
+	"github.com/dragoman-mcp/dragoman/transport/streamable"
 )
 
-// npmRevisions are the revisions that the npm server speaks.
+// npmForeign are the servers from npm and PyPI.
+func npmForeign() []foreign {
+	small := foreign{
+		name: "Python", transport: "http", revisions: []protocol.Revision{protocol.V20260728, protocol.V20251125, protocol.V20250326},
+		start: func(t *testing.T, _ protocol.Revision) dragoman.Dialer {
+			return &streamable.Client{URL: pythonServer(t) + "/mcp"}
+		},
+		era: always(protocol.Modern), tools: func(protocol.Revision) map[string]expected { return smallTools() }, resources: 1, prompts: 1, templates: -1,
+		hear: hearSmall, quiet: true,
+	}
+	smallSSE, smallFound := small, small
+	smallSSE.transport, smallSSE.revisions, smallSSE.era = "sse", oldestAndNewest, nil
+	smallSSE.start = func(t *testing.T, _ protocol.Revision) dragoman.Dialer {
+		return &sse.Client{URL: pythonServer(t, "sse") + "/sse"}
+	}
+	smallFound.transport, smallFound.revisions, smallFound.era = "sse that is found out", oldestAndNewest, nil
+	smallFound.start = foundOut(func(t *testing.T) string { return pythonServer(t, "sse") + "/sse" })
+
+	reference := foreign{
+		name: "reference", transport: "stdio", revisions: npmRevisions,
+		start: func(t *testing.T, _ protocol.Revision) dragoman.Dialer { return npmServer(t) },
+		tools: func(protocol.Revision) map[string]expected { return npmTools() }, caps: canTasks(), resources: -1, prompts: 4, templates: 2,
+		read: []string{"demo://resource/dynamic/text/7", "demo://resource/dynamic/blob/7"},
+		complete: object{
+			"ref": object{"type": "ref/prompt", "name": "completable-prompt"}, "argument": object{"name": "name", "value": "A"},
+			"context": object{"arguments": object{"department": "Engineering"}},
+		},
+		values: []string{"Alice"}, hear: hearOfNpm,
+	}
+	http, old, found := reference, reference, reference
+	http.transport, http.revisions, http.era = "http", npmRevisions[:3], always(protocol.Legacy)
+	http.start = func(t *testing.T, _ protocol.Revision) dragoman.Dialer { return npmServerOverHTTP(t) }
+	old.transport, old.revisions = "sse", oldestAndNewest
+	old.start = func(t *testing.T, _ protocol.Revision) dragoman.Dialer { return &sse.Client{URL: npmSSEServer(t)} }
+	found.transport, found.revisions, found.start = "sse that is found out", oldestAndNewest, foundOut(npmSSEServer)
+
+	second := small
+	second.name, second.revisions = "TypeScript 2", bothEras
+	second.start = func(t *testing.T, _ protocol.Revision) dragoman.Dialer {
+		return &streamable.Client{URL: serve(t, exec.Command(node22(t), filepath.Join("ts", "server2.mjs"), npmFolder(t)), `http://\S+`) + "/mcp"}
+	}
+	second.tools = func(rev protocol.Revision) map[string]expected {
+		tools := smallTools()
+		if rev.HasSessions() { // the server keeps none, so it can neither ask nor notify
+			delete(tools, "ask")
+			delete(tools, "change")
+		}
+		return tools
+	}
+	second.hear = func(t *testing.T, c *ours) {
+		if !c.rev.HasSessions() {
+			hearSmall(t, c)
+		}
+	}
+	return []foreign{reference, http, old, found, small, smallSSE, smallFound, second}
+}
+
+func TestNpmPipB15_OurClientUsesServers(t *testing.T) {
+	t.Parallel()
+	useForeign(t, npmForeign())
+}
+
+// foundOut reaches a server that speaks HTTP+SSE only by the client for Streamable HTTP, which
+// falls back: after a probe, and without one at its first message.
+func foundOut(start func(t *testing.T) string) func(*testing.T, protocol.Revision) dragoman.Dialer {
+	return func(t *testing.T, rev protocol.Revision) dragoman.Dialer {
+		t.Helper()
+		url := start(t)
+		c, _ := begin(t, &streamable.Client{URL: url, Fallback: &sse.Client{URL: url}}, rev)
+		c.want(protocol.MethodListTools, object{})
+		client := &streamable.Client{URL: url, Fallback: &sse.Client{URL: url}}
+		if v, err := client.Probe(t.Context()); err != nil || !v.SSE {
+			t.Errorf("the probe finds %+v, %v", v, err)
+		}
+		return client
+	}
+}
+
+// pythonServer starts py/server.py and returns its address.
+func pythonServer(t *testing.T, args ...string) string {
+	t.Helper()
+	return serve(t, exec.Command(python(t), append([]string{filepath.Join("py", "server.py")}, args...)...), `http://[0-9.:]+`)
+}
+
+// smallTools says what the tools of py/server.py and ts/server2.mjs do.
+func smallTools() map[string]expected {
+	return map[string]expected{
+		"echo":     {args: object{"text": "hello, wörld \n"}, text: "hello, wörld \n"},
+		"add":      {args: object{"a": 2, "b": 40}, text: "42"},
+		"fail":     {isError: true, text: "as asked"},
+		"progress": {text: "three times", progress: 3},
+		"change":   {text: "changed"},
+		"ask":      {text: "Hello, some text!"},
+	}
+}
+
+// hearSmall lets the tools of a server like py/server.py change.
+func hearSmall(t *testing.T, c *ours) {
+	t.Helper()
+	if !c.rev.HasSessions() {
+		defer c.listen(object{"toolsListChanged": true})()
+	}
+	c.tool("change")
+	c.notes.wait(t, 1, protocol.NoteToolsChanged, "")
+}
+
+// npmRevisions are the revisions that the reference server speaks.
 var npmRevisions = []protocol.Revision{protocol.V20251125, protocol.V20250618, protocol.V20250326, protocol.V20241105}
 
 // npmServer is the reference server of the TypeScript SDK.
@@ -59,72 +167,45 @@ func npmTools() map[string]expected {
 	return rows
 }
 
-// beginNpm begins a conversation with the npm server as a client that can do
-// everything, tasks included.
-func beginNpm(t *testing.T, server dragoman.Dialer, rev protocol.Revision) *ours {
+// npmServerOverHTTP starts the reference server of the TypeScript SDK on HTTP.
+func npmServerOverHTTP(t *testing.T) *streamable.Client {
 	t.Helper()
-	c := dial(t, server)
-	c.rev = rev
-	c.caps = maps.Clone(canAll)
-	c.caps["tasks"] = object{"requests": object{
+	port := freePort(t)
+	cmd := exec.Command("node", filepath.Join(npmFolder(t), "server-everything", "dist", "index.js"), "streamableHttp")
+	cmd.Env = append(os.Environ(), "PORT="+port)
+	serve(t, cmd, "listening on port")
+	return &streamable.Client{URL: "http://127.0.0.1:" + port + "/mcp"}
+}
+
+// npmSSEServer starts the reference server of the TypeScript SDK on HTTP+SSE.
+func npmSSEServer(t *testing.T) string {
+	t.Helper()
+	port := freePort(t)
+	// By itself it does not end in good order.
+	cmd := exec.Command("node", "--import", `data:text/javascript,process.once("SIGINT",()=>process.exit())`,
+		filepath.Join(npmFolder(t), "server-everything", "dist", "index.js"), "sse")
+	cmd.Env = append(os.Environ(), "PORT="+port)
+	serve(t, cmd, "running on port")
+	return "http://127.0.0.1:" + port + "/sse"
+}
+
+// canTasks is what a client declares that can do everything, tasks included.
+func canTasks() object {
+	caps := maps.Clone(canAll)
+	caps["tasks"] = object{"requests": object{
 		"sampling": object{"createMessage": object{}}, "elicitation": object{"create": object{}},
 	}}
-	hello := c.initialize()
-	if info, _ := hello["serverInfo"].(object); !strings.Contains(info["name"].(string), "everything") {
-		t.Errorf("the server says %v", hello)
-	}
-	return c
+	return caps
 }
 
-func TestNpmServerToolsAreListedAndCalledByOurClient(t *testing.T) {
-	t.Parallel()
-	for _, rev := range npmRevisions {
-		t.Run(rev.String(), func(t *testing.T) {
-			t.Parallel()
-			c := beginNpm(t, npmServer(t), rev)
-			c.callAll(npmTools())
-		})
-	}
-}
-
-func TestNpmServerResourcesPromptsAndCompletionsAreReadByOurClient(t *testing.T) {
-	t.Parallel()
-	for _, rev := range npmRevisions {
-		t.Run(rev.String(), func(t *testing.T) {
-			t.Parallel()
-			c := beginNpm(t, npmServer(t), rev)
-			if n := c.readAll(); n == 0 {
-				t.Error("no resources are listed")
-			}
-			if n := c.promptAll(object{"resourceType": "Text", "resourceId": "1"}); n != 4 {
-				t.Errorf("%d prompts, want 4", n)
-			}
-			if n := len(c.list(protocol.MethodListTemplates, "resourceTemplates")); n != 2 {
-				t.Errorf("%d templates, want 2", n)
-			}
-			c.want(protocol.MethodReadResource, object{"uri": "demo://resource/dynamic/text/7"})
-			c.want(protocol.MethodReadResource, object{"uri": "demo://resource/dynamic/blob/7"})
-			got := c.want(protocol.MethodComplete, object{
-				"ref":      object{"type": "ref/prompt", "name": "completable-prompt"},
-				"argument": object{"name": "name", "value": "A"},
-				"context":  object{"arguments": object{"department": "Engineering"}},
-			})
-			if values := decode[[]string](t, got["completion"].(object)["values"]); !slices.Equal(values, []string{"Alice"}) {
-				t.Errorf("completion: %q", values)
-			}
-			c.want(protocol.MethodPing, object{})
-		})
-	}
-}
-
-func TestNpmServerChangesAndLogMessagesAreHeardByOurClient(t *testing.T) {
-	t.Parallel()
-	beginNpm(t, npmServer(t), protocol.V20251125).hearOfNpm()
+// beginNpm connects to the reference server as a client that can do everything.
+func beginNpm(t *testing.T, server dragoman.Dialer, rev protocol.Revision) *ours {
+	t.Helper()
+	return (&foreign{caps: canTasks()}).begin(t, server, rev)
 }
 
 // hearOfNpm lets the npm server tell of changes and ask for roots.
-func (c *ours) hearOfNpm() {
-	t := c.t
+func hearOfNpm(t *testing.T, c *ours) {
 	t.Helper()
 	const uri = "demo://resource/dynamic/text/1"
 	c.want(protocol.MethodSetLevel, object{"level": "debug"})

@@ -4,9 +4,7 @@ package interop_test
 
 import (
 	"bufio"
-	"context"
 	"io"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,33 +12,7 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
-	"github.com/dragoman-mcp/dragoman/transport/ws"
 )
-
-// serveWS serves our built-in server by WebSocket and returns its URL.
-func serveWS(t *testing.T, s *ws.Server) string {
-	t.Helper()
-	server := builtin.New(nil)
-	s.Acceptor, s.Requests = server, server.Requests()
-	web := httptest.NewServer(s)
-	t.Cleanup(func() {
-		stopWS(t, s)
-		web.Close()
-	})
-	return strings.Replace(web.URL, "http:", "ws:", 1) + "/ws"
-}
-
-// stopWS ends the conversations of a server in good order.
-func stopWS(t *testing.T, s *ws.Server) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	if err := s.Shutdown(ctx); err != nil {
-		t.Errorf("the server does not end: %v", err)
-	}
-}
 
 // languages are how to run a script of which there is one in ts and one in py, and
 // the arguments before its own.

@@ -5,7 +5,6 @@ package interop_test
 import (
 	"encoding/json"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -17,26 +16,12 @@ import (
 	"github.com/dragoman-mcp/dragoman/transport/ws"
 )
 
-// bothEras are the newest revisions of either era.
-var bothEras = []protocol.Revision{protocol.Latest, protocol.LatestLegacy}
-
-// useEverything uses the built-in server.
-func useEverything(t *testing.T, server dragoman.Dialer, rev protocol.Revision) *ours {
+// useEverything uses the built-in server by our client.
+func useEverything(t *testing.T, server dragoman.Dialer, rev protocol.Revision) {
 	t.Helper()
 	c, _ := begin(t, server, rev)
-	if rev.HasSessions() {
-		c.want(protocol.MethodSetLevel, object{"level": "debug"})
-		c.want(protocol.MethodPing, object{})
-	} else {
-		c.level = "debug"
-		defer c.listen(object{"toolsListChanged": true, "promptsListChanged": true, "resourcesListChanged": true})()
-	}
-	callEveryTool(t, rev, c, c.notes)
-	callAtOnce(t, c, atOnce(rev))
-	if c.readAll() == 0 || c.promptAll(nil) == 0 {
-		t.Error("no resources or no prompts are listed")
-	}
-	return c
+	c.logs()
+	useBuiltin(t, c.session)
 }
 
 // The library's socket stands between our client on its standard input and our
@@ -52,17 +37,6 @@ func TestNpmPipSocketsUseEverything(t *testing.T) {
 			})
 		}
 	})
-}
-
-func TestNpmClientUsesEverythingByWebSocket(t *testing.T) {
-	t.Parallel()
-	for _, rev := range []protocol.Revision{protocol.V20251125, protocol.V20241105} {
-		t.Run(rev.String(), func(t *testing.T) {
-			t.Parallel()
-			url := serveWS(t, &ws.Server{})
-			drive(t, node22(t), filepath.Join("ts", "client.mjs"), filepath.Join(npmFolder(t), "sdk"), url, rev.String()).tryEverything(rev)
-		})
-	}
 }
 
 func TestNpmPipA04_A26_SocketsCallToolsByFrames(t *testing.T) {
@@ -145,7 +119,7 @@ func TestNpmPipA30_SocketsSeeWhyTheyAreClosed(t *testing.T) {
 				if test.say != "" {
 					p.say(test.say)
 				} else {
-					stopWS(t, s)
+					shutdown(t, s.Shutdown)
 				}
 				p.expect(test.close)
 			})

@@ -2,6 +2,8 @@ package interop_test
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"strings"
@@ -13,6 +15,7 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
+	"github.com/dragoman-mcp/dragoman/transport/streamable"
 )
 
 // canAll is what a client with every capability declares.
@@ -22,17 +25,15 @@ var canAll = object{
 	"elicitation": object{"form": object{}, "url": object{}},
 }
 
-// ours is our side of a conversation with a server of others, most often in a
-// child process. As a Peer it takes what the server tells and asks, within calls and
-// apart from them.
+// ours is our client, most often with a server of others in a child process. As a Peer it
+// takes the notifications and requests of the server, within calls and apart from them.
 type ours struct {
+	*session
 	t     *testing.T
 	conn  dragoman.Conn
-	rev   protocol.Revision
 	name  string // of the client
 	caps  object
 	level string // of log messages that requests of the modern era ask for
-	notes *notifications
 	ids   atomic.Int64
 
 	// answer answers what the server asks, if not as everybody here does.
@@ -45,7 +46,8 @@ type ours struct {
 // dial reaches a server, or starts it, and says nothing.
 func dial(t *testing.T, server dragoman.Dialer) *ours {
 	t.Helper()
-	c := &ours{t: t, name: "dragoman", caps: canAll, notes: newNotifications(), asked: make(map[string]int)}
+	c := &ours{session: &session{notes: newNotifications()}, t: t, name: "dragoman", caps: canAll, asked: make(map[string]int)}
+	c.sdkClient = c
 	conn, err := server.Dial(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
@@ -297,6 +299,39 @@ func (c *ours) call(ctx context.Context, name string, args object, token string)
 	return resp.Result(), nil
 }
 
+// methods are the names in the specification of what clients are called with.
+var methods = map[string]string{
+	"ping": protocol.MethodPing, "setLoggingLevel": protocol.MethodSetLevel, "complete": protocol.MethodComplete,
+	"listResources": protocol.MethodListResources, "listResourceTemplates": protocol.MethodListTemplates, "readResource": protocol.MethodReadResource,
+	"listPrompts": protocol.MethodListPrompts, "getPrompt": protocol.MethodGetPrompt,
+	"subscribeResource": protocol.MethodSubscribe, "unsubscribeResource": protocol.MethodUnsubscribe,
+}
+
+func (c *ours) do(ctx context.Context, method string, params object) (json.RawMessage, error) {
+	if method == "listen" {
+		c.t.Cleanup(c.listen(params))
+		return json.RawMessage("{}"), nil
+	}
+	resp, err := c.exchange(ctx, methods[method], params)
+	switch {
+	case err != nil:
+		return nil, err
+	case resp.IsError():
+		return nil, resp.RPCError()
+	}
+	return resp.Result(), nil
+}
+
+// logs asks for log messages of all levels.
+func (c *ours) logs() {
+	c.t.Helper()
+	if c.rev.HasSessions() {
+		c.want(protocol.MethodSetLevel, object{"level": "debug"})
+	} else {
+		c.level = "debug"
+	}
+}
+
 // tool calls a tool that succeeds and has no arguments.
 func (c *ours) tool(name string) {
 	c.t.Helper()
@@ -315,13 +350,29 @@ func (c *ours) callAll(rows map[string]expected) {
 			c.t.Errorf("the tool %s is new: say what is expected of it", name)
 			continue
 		}
+		if want.lost {
+			c.callLost(name)
+			continue
+		}
 		if want.args == nil {
 			want.args = fill(tool["inputSchema"].(object), false).(object)
 		}
-		callTool(c.t, c, c.notes, name, want)
+		callTool(c.t, c.session, name, want)
 	}
 	if len(tools) != len(rows) {
 		c.t.Errorf("%d tools are listed, want %d", len(tools), len(rows))
+	}
+}
+
+// callLost calls a tool whose result is lost.
+func (c *ours) callLost(name string) {
+	c.t.Helper()
+	req, err := dragoman.NewRequest(dragoman.IntID(c.ids.Add(1)), protocol.MethodCallTool, object{"name": name, "arguments": object{}})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if resp, err := c.conn.Call(c.t.Context(), req, c); !errors.Is(err, streamable.ErrNoResponse) {
+		c.t.Errorf("%s: got %v, %v", name, resp, err)
 	}
 }
 

@@ -18,6 +18,17 @@ import (
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
 )
 
+// python is the interpreter for which `make interop` has installed the Python
+// SDK.
+func python(t *testing.T) string {
+	t.Helper()
+	dir := os.Getenv("DRAGOMAN_PYTHON_DIR")
+	if dir == "" {
+		t.Fatal("DRAGOMAN_PYTHON_DIR is not set: run make interop")
+	}
+	return filepath.Join(dir, "bin", "python")
+}
+
 // pipServer1 is the command of a server of version 1 of the Python SDK. folder is
 // that of the version.
 func pipServer1(t *testing.T, folder, transport string) []string {
@@ -47,7 +58,7 @@ func beginAs(t *testing.T, name string, server dragoman.Dialer, rev protocol.Rev
 }
 
 // says calls a tool and returns the text of its result.
-func says(t *testing.T, client sdk, tool string, args object) string {
+func says(t *testing.T, client sdkClient, tool string, args object) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*patience)
 	defer cancel()
@@ -81,7 +92,7 @@ func sideBySide(n int, call func(i int) string) []string {
 // fiftyAtOnce makes fifty calls of a client at once, of which six ask at the same time. It
 // returns how long they took, and fails the test unless one process has answered them
 // all.
-func fiftyAtOnce(t *testing.T, c sdk) time.Duration {
+func fiftyAtOnce(t *testing.T, c sdkClient) time.Duration {
 	t.Helper()
 	const calls, asking = 50, 6
 	process := says(t, c, "pid", object{}) // which is up by then
@@ -109,12 +120,8 @@ func fiftyAtOnce(t *testing.T, c sdk) time.Duration {
 // Not beside other tests, since it compares times.
 func TestNpmPipFiftyCallsOfAModernClientRunSideBySideInOneProcessOfALegacyServer(t *testing.T) {
 	command := pipServer1(t, "mcp1", "stdio")
-	client := func(rev protocol.Revision, to ...string) *npmClient {
-		sdk := []string{node22(t), filepath.Join("ts", "client2.mjs"), filepath.Join(npmFolder(t), "client"), rev.String()}
-		return crossDrive(t, &crossServer{name: "python-sdk-1"}, rev, append(sdk, to...))
-	}
-	legacy := client(protocol.LatestLegacy, command...)
-	modern := client(protocol.Latest, bridgeTo(t, append([]string{"--"}, command...)...).URL)
+	legacy := connectTypeScript2.open(t, command, "python-sdk-1", protocol.LatestLegacy)
+	modern := connectTypeScript2.open(t, []string{bridgeTo(t, append([]string{"--"}, command...)...).URL}, "python-sdk-1", protocol.Latest)
 	// One after the other they would take thirty times as long. A busy machine may
 	// make a few times as long of it, but not each time.
 	var ratio float64

@@ -6,30 +6,15 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// rustClient is how clients of the Rust SDK are started. The tests build theirs, from the
-// folder rust.
-var rustClient = crossDriven(func(t *testing.T, rev protocol.Revision, to []string) []string {
-	return append([]string{filepath.Join("rust", "target", "debug", "client"), rev.String()}, to...)
+// connectRust connects a client of the Rust SDK. The tests build it, from the folder rust.
+var connectRust = drive(nil, func(_ *testing.T, rev string, to []string) []string {
+	return append([]string{filepath.Join("rust", "target", "debug", "client"), rev}, to...)
 })
-
-// A rust is a client in a conversation of a revision.
-type rust struct {
-	crossClient
-	rev protocol.Revision
-}
-
-func (c rust) cannot(feature string) string {
-	if strings.HasPrefix(feature, "elicitation") && !c.rev.HasElicitation() {
-		return "the revision has no elicitation"
-	}
-	return ""
-}
 
 func buildRust(t *testing.T) {
 	t.Helper()
@@ -48,8 +33,7 @@ func TestRustClientUsesServersOfBothEras(t *testing.T) {
 				t.Run(fmt.Sprintf("%s over %s to %s over %s", rev, way[0], server, way[1]), func(t *testing.T) {
 					t.Parallel()
 					s := crossGoServerOf(t, server, way[1])
-					c, notes := rustClient(t, s, way[0], rev)
-					cross(t, s, rust{c, rev}, notes, rev)
+					cross(t, s, s.meet(t, connectRust, way[0], rev))
 				})
 			}
 		}
@@ -64,8 +48,7 @@ func TestRustClientUsesAGateway(t *testing.T) {
 			t.Parallel()
 			s := crossGoServerOf(t, crossOther(rev.Era()), "stdio")
 			url := serveFile(t, gatewayFile(t, ".mcp.json", object{"mcpServers": object{"go": s.configured()}}))
-			c := crossDrive(t, s, rev, []string{filepath.Join("rust", "target", "debug", "client"), rev.String(), url + "/servers/go/mcp"})
-			cross(t, s, c, c.notes, rev)
+			cross(t, s, connectRust.open(t, []string{url + "/servers/go/mcp"}, s.says(), rev))
 		})
 	}
 }
