@@ -269,6 +269,10 @@ func Slow(limit time.Duration) time.Duration {
 	return 10 * limit
 }
 
+// Exceeds reports whether something took longer than it may. How long things take on a machine
+// with more to do says nothing, so there nothing takes too long.
+func Exceeds(took, limit time.Duration) bool { return strict() && took > limit }
+
 // Few returns how much of something is enough here.
 func Few(n int) int { return Size(n, n/30) }
 

@@ -4,18 +4,15 @@ package gateway
 
 import (
 	"bufio"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/testkit/fault"
 	"github.com/dragoman-mcp/dragoman/internal/testkit/gatewaytest"
-	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
 // exchange sends text on a connection of its own and returns the first answer, with its
@@ -200,78 +197,4 @@ func TestS11_PagesOfThisMachineCanBeKeptOut(t *testing.T) {
 			}
 		}
 	}
-}
-
-// TestS14_WhatIsTooLargeIsRefusedAndNotRead sends bodies, headers, URLs and lists of
-// parameters that are too large.
-func TestS14_WhatIsTooLargeIsRefusedAndNotRead(t *testing.T) {
-	t.Parallel() // with a gateway of its own
-	j := newJournal(t)
-	g := gatewaytest.Serve(t, &gatewaytest.Options{Config: object{"limits": object{"message": "4MiB"}, "servers": object{server: child(t, fault.Legacy, j)}}})
-	ctx := gatewaytest.Hurry(t, gatewaytest.Patience)
-	v := openSession(ctx, t, g, server)
-	v.mustEcho(ctx, 1)
-	before := gatewaytest.Resident(g.PID())
-	const size = 200 << 20
-	for _, coding := range []string{fmt.Sprintf("Content-Length: %d", size), "Transfer-Encoding: chunked"} {
-		c := dial(t, g)
-		head := "POST /servers/" + server + "/mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\n" +
-			protocol.HeaderSession + ": " + v.id + "\r\n" + coding + "\r\n\r\n"
-		sent := make(chan int, 1)
-		go func() { // ends when the other side closes, or all is sent
-			n := 0
-			block := strings.Repeat("x", 1<<20)
-			if strings.HasPrefix(coding, "T") {
-				block = "100000\r\n" + block + "\r\n"
-			}
-			_, err := io.WriteString(c, head)
-			for ; n < 200 && err == nil; n++ {
-				_, err = io.WriteString(c, block)
-			}
-			sent <- n
-		}()
-		in := bufio.NewReader(c)
-		resp, err := http.ReadResponse(in, nil)
-		if err != nil || resp.StatusCode != http.StatusRequestEntityTooLarge {
-			t.Errorf("%s: %v %v, want 413", coding, resp, err)
-			continue
-		}
-		_, _ = io.Copy(io.Discard, in) // to the end of the connection
-		_ = c.Close()
-		if n := <-sent; n > 64 {
-			t.Errorf("%s: %d MiB were taken", coding, n)
-		}
-	}
-	if grown := gatewaytest.Resident(g.PID()) - before; grown > int64(gatewaytest.Size(16, 64))<<20 {
-		t.Errorf("memory grew by %d MiB", grown>>20)
-	}
-	var many, cookies strings.Builder
-	for i := range 2000 {
-		fmt.Fprintf(&many, "X-%d: y\r\n", i)
-	}
-	for i := range 20_000 {
-		fmt.Fprintf(&cookies, "c%d=%d; ", i, i)
-	}
-	for name, row := range map[string]struct {
-		line, headers string
-		statuses      []int
-	}{
-		"a header of 40 KiB":       {"/healthz", "X-Large: " + strings.Repeat("x", 40<<10) + "\r\n", []int{431}},
-		"2,000 headers":            {"/healthz", many.String(), []int{431, 400}},
-		"a URL of 64 KiB":          {"/" + strings.Repeat("x", 64<<10), "", []int{414, 431}},
-		"20,000 query parameters":  {"/mcp?" + strings.Repeat("a=1&", 20_000), "", []int{400, 414, 431}},
-		"20,000 cookies":           {"/mcp", "Cookie: " + cookies.String() + "\r\n", []int{400, 431}},
-		"2,000 query parameters":   {"/status?" + strings.Repeat("a=1&", 2_000), "", []int{200, 400, 414, 431}},
-		"a version of many digits": {"/mcp", "Content-Length: " + strings.Repeat("9", 1000) + "\r\n", []int{400}},
-	} {
-		used := gatewaytest.CPU(g.PID())
-		resp, body := exchange(t, g, "GET "+row.line+" HTTP/1.1\r\nHost: localhost\r\n"+row.headers+"Connection: close\r\n\r\n")
-		if resp == nil || !slices.Contains(row.statuses, resp.StatusCode) {
-			t.Errorf("%s: %v %.200s, want %v", name, resp, body, row.statuses)
-		}
-		if used = gatewaytest.CPU(g.PID()) - used; used > gatewaytest.Slow(100*time.Millisecond) {
-			t.Errorf("%s takes %v of the processor", name, used)
-		}
-	}
-	untouched(t, j)
 }

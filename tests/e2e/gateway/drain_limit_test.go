@@ -35,7 +35,7 @@ func TestS47_DrainHasALimit(t *testing.T) {
 				j := newJournal(t)
 				g := gatewaytest.Serve(t, &gatewaytest.Options{Config: object{"servers": object{server: child(t, mode, j)}}, Flags: c.flags})
 				s := &fixture{T: t, Gateway: g, server: server, mode: mode, journal: j, ctx: gatewaytest.Hurry(t, gatewaytest.Patience)}
-				calls, silent := s.calls(gatewaytest.Size(10, 6), forever*time.Millisecond), s.silent()
+				calls, silent := s.calls(gatewaytest.Size(10, 6)), s.silent()
 				gatewaytest.Eventually(t, func() error {
 					if n := g.Status()[server].InFlight; n != len(calls)+len(silent) {
 						return fmt.Errorf("%d requests are under way", n)
@@ -61,7 +61,7 @@ func TestS47_DrainHasALimit(t *testing.T) {
 					}
 				}
 				g.Wait(gatewaytest.Patience)
-				if took := time.Since(from); took > gatewaytest.Slow(c.within) {
+				if took := time.Since(from); gatewaytest.Exceeds(took, c.within) {
 					t.Errorf("it ends after %v", took)
 				}
 				if err := g.Unwell(); err != nil {
@@ -111,7 +111,7 @@ func TestS47_OneServerIsDrainedToo(t *testing.T) {
 			j := newJournal(t)
 			g := gatewaytest.Run(t, append([]string{"--drain", limit}, runArguments(t, child(t, fault.Modern, j))...)...)
 			s := &fixture{T: t, Gateway: g, server: server, mode: fault.Modern, journal: j, ctx: gatewaytest.Hurry(t, gatewaytest.Patience)}
-			calls := s.calls(5, forever*time.Millisecond)
+			calls := s.calls(5)
 			g.Leave()
 			from := time.Now()
 			g.Signal(syscall.SIGTERM)
@@ -132,7 +132,7 @@ func TestS47_OneServerIsDrainedToo(t *testing.T) {
 				}
 			}
 			g.Wait(gatewaytest.Patience)
-			if took := time.Since(from); took > gatewaytest.Slow(5*time.Second) {
+			if took := time.Since(from); gatewaytest.Exceeds(took, 5*time.Second) {
 				t.Errorf("it ends after %v", took)
 			}
 		})

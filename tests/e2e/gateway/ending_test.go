@@ -57,11 +57,15 @@ func (s *fixture) written(what, key string) {
 // fails fails the test unless a call comes to an error of ours in time.
 func fails(t *testing.T, done <-chan ending, within time.Duration, code int, outcome string) {
 	t.Helper()
+	from := time.Now()
 	select {
 	case e := <-done:
 		failed(t, e.err, code, outcome)
-	case <-time.After(gatewaytest.Slow(within)):
-		t.Fatalf("the call has no answer after %v, want error %d", gatewaytest.Slow(within), code)
+	case <-time.After(2 * gatewaytest.Patience):
+		t.Fatalf("the call has no answer, want error %d", code)
+	}
+	if took := time.Since(from); gatewaytest.Exceeds(took, within) {
+		t.Errorf("the call has its answer after %v, want %v", took, within)
 	}
 }
 

@@ -167,7 +167,7 @@ func TestS18_HostileEventStreams(t *testing.T) {
 				case row.code != 0 && code != row.code:
 					t.Errorf("%s: %.200q, %v; want %d", name, got, err, row.code)
 				}
-				if took := time.Since(began); took > gatewaytest.Slow(time.Second) {
+				if took := time.Since(began); gatewaytest.Exceeds(took, time.Second) {
 					t.Errorf("%s takes %v", name, took)
 				}
 			}

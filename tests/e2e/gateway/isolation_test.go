@@ -194,7 +194,7 @@ func TestS23_OneIDTwiceAtOnceInOneSession(t *testing.T) {
 				default:
 					t.Errorf("%s: %d %s", mine, status, last)
 				}
-				if took := time.Since(began); took > gatewaytest.Slow(5*time.Second) {
+				if took := time.Since(began); gatewaytest.Exceeds(took, 5*time.Second) {
 					t.Errorf("%s takes %v", mine, took)
 				}
 			})

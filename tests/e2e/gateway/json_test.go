@@ -163,7 +163,7 @@ func TestS01_WhatIsNotJSONIsRefusedAtEveryDoor(t *testing.T) {
 		check(`{"a":`+value+`}`, protocol.CodeInvalidRequest)
 		n++
 	}
-	if took := time.Since(began); took > gatewaytest.Slow(5*time.Second) {
+	if took := time.Since(began); gatewaytest.Exceeds(took, 5*time.Second) {
 		t.Errorf("%d texts by three doors take %v", n, took)
 	}
 	const ping = `{"jsonrpc":"2.0","id":7,"method":"ping"}`
@@ -351,7 +351,7 @@ func TestS04_BombsCostLittle(t *testing.T) {
 		if r.status != row.status || r.code != row.code {
 			t.Errorf("%s: %d %.300s, want %d and %d", name, r.status, r.body, row.status, row.code)
 		}
-		if took := time.Since(began); took > gatewaytest.Slow(row.limit) {
+		if took := time.Since(began); gatewaytest.Exceeds(took, row.limit) {
 			t.Errorf("%s takes %v", name, took)
 		}
 		if used = gatewaytest.CPU(g.PID()) - used; used > gatewaytest.Slow(200*time.Millisecond) {

@@ -77,14 +77,14 @@ func TestS35_NoProcessOutlivesTheGateway(t *testing.T) {
 						if len(switches) == 0 {
 							limit = 2 * time.Second
 						}
-						if status := g.Wait(gatewaytest.Slow(limit)); status != 0 {
-							t.Errorf("it ends with status %d", status)
+						if status := g.Wait(gatewaytest.Patience); status != 0 || gatewaytest.Exceeds(time.Since(from), limit) {
+							t.Errorf("it ends with status %d after %v", status, time.Since(from))
 						}
 						if err := g.Unwell(); err != nil {
 							t.Error(err)
 						}
 					}
-					if err := gatewaytest.Until(gatewaytest.Slow(limit), func() error { return gatewaytest.Gone(append(processes(j), children...)...) }); err != nil {
+					if err := gatewaytest.Until(gatewaytest.Patience, func() error { return gatewaytest.Gone(append(processes(j), children...)...) }); err != nil || gatewaytest.Exceeds(time.Since(from), 2*limit) {
 						t.Errorf("after %v: %v", time.Since(from), err)
 					}
 				})

@@ -140,7 +140,7 @@ func TestS43_FailedCallsEndAndAreNotSentAgain(t *testing.T) {
 						var e ending
 						select {
 						case e = <-done:
-						case <-time.After(gatewaytest.Slow(5 * time.Second)):
+						case <-time.After(gatewaytest.Patience):
 							t.Fatal("the call has no answer")
 						}
 						m.mode.Store(nil)

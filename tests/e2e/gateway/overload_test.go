@@ -138,7 +138,7 @@ func watchOthers(ctx context.Context, t *testing.T, g *gatewaytest.Gateway, era 
 			slices.Sort(list)
 			p99[i] = list[len(list)*99/100]
 		}
-		if p99[0] > gatewaytest.Slow(100*time.Millisecond)+10*p99[1] {
+		if gatewaytest.Exceeds(p99[0], 100*time.Millisecond+10*p99[1]) {
 			t.Errorf("1 %% of %d calls of another server take more than %v, and %v where nothing else is done", len(took[0]), p99[0], p99[1])
 		}
 	}
@@ -237,7 +237,7 @@ func waited(t *testing.T, g *gatewaytest.Gateway) {
 			least, most = min(least, d), max(most, d)
 		}
 	}
-	if least < upstream.MaxAdmission || most == 0 || most > upstream.MaxAdmission+gatewaytest.Slow(500*time.Millisecond) {
+	if least < upstream.MaxAdmission || most == 0 || gatewaytest.Exceeds(most, upstream.MaxAdmission+500*time.Millisecond) {
 		t.Errorf("those who waited did so between %v and %v, want %v", least, most, upstream.MaxAdmission)
 	}
 }

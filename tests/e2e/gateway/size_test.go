@@ -48,6 +48,7 @@ func TestS14_WhatIsTooLargeIsRefusedBeforeItIsRead(t *testing.T) {
 		{"2,000 headers", typed + lines(2000, "X-%d: y\r\n") + length, "", 0, []int{431}},
 		{"URL of 64 KiB", strings.Replace(typed, "/mcp", "/mcp?"+strings.Repeat("x", 64<<10), 1) + length, "", 0, []int{414, 431}},
 		{"20,000 parameters", strings.Replace(typed, "/mcp", "/mcp?"+lines(20_000, "p%d=1&"), 1) + length, "", 0, []int{400, 414, 431}},
+		{"a length of many digits", typed + "Content-Length: " + strings.Repeat("9", 1000) + "\r\n\r\n", "", 0, []int{400}},
 		{"20,000 cookies", typed + "Cookie: " + lines(20_000, "c%d=1; ") + "\r\n" + length, "", 0, []int{400, 431}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -93,6 +94,7 @@ func TestS14_WhatIsTooLargeIsRefusedBeforeItIsRead(t *testing.T) {
 		})
 	}
 	quick()
+	untouched(t, j)
 }
 
 // lines returns so many texts of a format that takes their number.

@@ -214,7 +214,7 @@ func TestS36_ShorterListEndsWhatRuns(t *testing.T) {
 	if line := g.Await("server configuration has errors"); !strings.Contains(line, "is left out") {
 		t.Errorf("it goes on: %s", line)
 	}
-	if err := gatewaytest.Until(gatewaytest.Slow(gatewaytest.Patience), func() error { return gatewaytest.Gone(processes(j)...) }); err != nil {
+	if err := gatewaytest.Until(gatewaytest.Patience, func() error { return gatewaytest.Gone(processes(j)...) }); err != nil {
 		t.Error(err)
 	}
 }

@@ -32,7 +32,7 @@ func TestS40_StoppedServerHoldsUpNobody(t *testing.T) {
 		intime := func(e ending) {
 			s.Helper()
 			failed(s.T, e.err, protocol.CodeTimeout, protocol.OutcomeUnknown)
-			if e.took < timeout || e.took > timeout+gatewaytest.Slow(time.Second) {
+			if e.took < timeout || gatewaytest.Exceeds(e.took, timeout+time.Second) {
 				s.Errorf("the call ends after %v", e.took)
 			}
 		}
@@ -97,7 +97,7 @@ func TestS40_ServerThatDoesNotReadIsNotWaitedFor(t *testing.T) {
 			fails(t, frozen, time.Second, protocol.CodeTimeout, protocol.OutcomeUnknown)
 			queued := 0
 			for _, e := range endings {
-				if e.took > timeout+gatewaytest.Slow(5*time.Second)+fair {
+				if gatewaytest.Exceeds(e.took, timeout+5*time.Second+fair) {
 					t.Errorf("a call ends after %v; all of them take %v with a server that reads", e.took, fair)
 				}
 				switch code, outcome := gatewaytest.Outcome(e.err); {

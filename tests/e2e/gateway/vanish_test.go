@@ -81,7 +81,7 @@ func TestS45_VanishedClientsAreNoticed(t *testing.T) {
 	})
 	took := time.Since(from)
 	t.Logf("noticed after %v; %d files, %d with the streams", took, before, during)
-	if err != nil || took > 30*time.Second+gatewaytest.Slow(time.Second) {
+	if err != nil || gatewaytest.Exceeds(took, 31*time.Second) {
 		t.Errorf("it takes %v until vanished clients are noticed: %v", took, err)
 	}
 	if during < before+kinds {

@@ -95,7 +95,7 @@ func TestS45_QuietStreamsOutliveProxies(t *testing.T) {
 	if t.Failed() {
 		return
 	}
-	if took := <-cut; took < silence-time.Second || took > silence+gatewaytest.Slow(2*time.Second) {
+	if took := <-cut; took < silence-time.Second || gatewaytest.Exceeds(took, silence+2*time.Second) {
 		t.Errorf("the proxy cuts a silent connection after %v: nothing was shown", took)
 	}
 	for _, name := range []string{"call", "call without words", "modern call without words"} {
@@ -288,11 +288,11 @@ func TestS12_SlowClientsAreCutAndDelayNobody(t *testing.T) {
 			all.Go(func() { // ends when it is cut, or with its deadline
 				_, err := c.Read(make([]byte, 1)) // 408, or the end
 				took := time.Since(began)
-				if errors.Is(err, os.ErrDeadlineExceeded) || took > kind.limit+gatewaytest.Slow(2*time.Second) || took < kind.limit-time.Second {
+				if errors.Is(err, os.ErrDeadlineExceeded) || gatewaytest.Exceeds(took, kind.limit+2*time.Second) || took < kind.limit-time.Second {
 					t.Errorf("%s %d: told after %v (%v), want %v", name, i, took, err, kind.limit)
 				}
 				_, err = io.Copy(io.Discard, c)
-				if took = time.Since(began); errors.Is(err, os.ErrDeadlineExceeded) || took > kind.limit+lingering+gatewaytest.Slow(2*time.Second) {
+				if took = time.Since(began); errors.Is(err, os.ErrDeadlineExceeded) || gatewaytest.Exceeds(took, kind.limit+lingering+2*time.Second) {
 					t.Errorf("%s %d: cut after %v (%v), want %v", name, i, took, err, kind.limit+lingering)
 				}
 			})
@@ -310,7 +310,7 @@ func TestS12_SlowClientsAreCutAndDelayNobody(t *testing.T) {
 		<-next.C
 	}
 	slices.Sort(took)
-	if p99 := took[len(took)*99/100]; p99 > gatewaytest.Slow(500*time.Millisecond) {
+	if p99 := took[len(took)*99/100]; gatewaytest.Exceeds(p99, 500*time.Millisecond) {
 		t.Errorf("1 %% of the calls of others take more than %v", p99)
 	}
 	if grown := gatewaytest.Resident(g.PID()) - before; grown > int64(gatewaytest.Size(50, 100))<<20 {
