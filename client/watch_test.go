@@ -106,54 +106,6 @@ func acknowledge(ctx context.Context, req *dragoman.Message, from dragoman.Peer,
 	}
 }
 
-func TestAServerThatEndsASubscriptionIsAskedAgainAndNotTooOften(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server, listens := listening(func(ctx context.Context, n int, req *dragoman.Message, from dragoman.Peer) *dragoman.Error {
-			acknowledge(ctx, req, from, req.Get("notifications"))
-			if n > 20 {
-				<-ctx.Done()
-			}
-			return nil
-		}).server()
-		e := newNotifications()
-		bubbled(t, server, &client.Options{OnNotification: e.add})
-		time.Sleep(time.Second)
-		if n := listens.Load(); n < 2 || n > 4 {
-			t.Errorf("asked %d times in the first second", n)
-		}
-		time.Sleep(time.Hour)
-		if n := listens.Load(); n != 21 {
-			t.Errorf("asked %d times in all", n)
-		}
-		if n := e.count(protocol.NoteToolsChanged); n != 20 {
-			t.Errorf("a change that may have been missed was told %d times", n)
-		}
-	})
-}
-
-func TestAServerThatHasNothingToTellIsNotAskedAgain(t *testing.T) {
-	for name, l := range map[string]listening{
-		"it acknowledges nothing": func(ctx context.Context, _ int, req *dragoman.Message, from dragoman.Peer) *dragoman.Error {
-			acknowledge(ctx, req, from, json.RawMessage("{}"))
-			return nil
-		},
-		"it does not know the method": func(context.Context, int, *dragoman.Message, dragoman.Peer) *dragoman.Error {
-			return &dragoman.Error{Code: protocol.CodeMethodNotFound, Message: "no"}
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				server, listens := l.server()
-				bubbled(t, server, &client.Options{OnNotification: func(*dragoman.Message) {}})
-				time.Sleep(time.Hour)
-				if n := listens.Load(); n != 1 {
-					t.Errorf("asked %d times", n)
-				}
-			})
-		})
-	}
-}
-
 func TestASubscriptionThatIsNotAcknowledgedIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, _ := listening(func(ctx context.Context, _ int, req *dragoman.Message, from dragoman.Peer) *dragoman.Error {

@@ -5,11 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/era/internal/down"
@@ -304,26 +302,6 @@ func TestListenEndsInGoodOrderWhenThereIsNoOtherSession(t *testing.T) {
 	})
 }
 
-func TestListenDoesNotFollowAServerThatKeepsDying(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, _, _ := watching(tellsAll)
-		r := newRig(t, dragoman.Local(s), nil, nil)
-		_, _, done := r.listenTo(t.Context(), 1, nil, object{"toolsListChanged": true})
-		cuts := 0
-		for len(done) == 0 && cuts < 100 {
-			synctest.Wait()
-			r.dial.cut()
-			cuts++
-			time.Sleep(5 * time.Second)
-			synctest.Wait()
-		}
-		complete(t, (<-done).resp)
-		if n := r.dial.opened(); n != 6 {
-			t.Errorf("it followed %d times, want 5", n-1)
-		}
-	})
-}
-
 func TestListenDoesNotTakeThePlaceOfACallThatMayAsk(t *testing.T) {
 	peertest.NoLeak(t)
 	r := newRig(t, legacy(protocol.V20251125, builtin.Options{}), confuse, nil)
@@ -354,29 +332,6 @@ func TestTooManyListens(t *testing.T) {
 	cancel()
 	for _, d := range all {
 		receive(t, d, "all end")
-	}
-}
-
-func TestTooManyURIs(t *testing.T) {
-	peertest.NoLeak(t)
-	s, _, _ := watching(tellsAll)
-	r := newRig(t, dragoman.Local(s), nil, nil)
-	var uris []any
-	for i := range subscription.MaxNames + 3 {
-		uris = append(uris, fmt.Sprint("x:", i))
-	}
-	ack, _, _ := r.listenTo(t.Context(), 1, nil, object{"resourceSubscriptions": uris})
-	var got struct{ ResourceSubscriptions []string }
-	if err := json.Unmarshal([]byte(ack), &got); err != nil || len(got.ResourceSubscriptions) != subscription.MaxNames {
-		t.Errorf("%d were acknowledged", len(got.ResourceSubscriptions))
-	}
-	uris = nil
-	for i := range 10 {
-		uris = append(uris, fmt.Sprint("y:", i, strings.Repeat("y", 100<<10)))
-	}
-	ack, _, _ = r.listenTo(t.Context(), 2, nil, object{"resourceSubscriptions": append(uris, "y:short")})
-	if err := json.Unmarshal([]byte(ack), &got); err != nil || len(got.ResourceSubscriptions) != 3 || got.ResourceSubscriptions[2] != "y:short" {
-		t.Errorf("%d long ones were acknowledged", len(got.ResourceSubscriptions))
 	}
 }
 

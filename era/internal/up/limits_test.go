@@ -51,39 +51,6 @@ func TestServerIsNotBelievedForMoreThanADay(t *testing.T) {
 	}
 }
 
-func TestChangesThatAreKeptBackAreBounded(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := staged()
-		c := connect(t, serve(t, g, nil), protocol.V20250618)
-		first := <-g.opened
-		first.ack()
-		synctest.Wait()
-		answer := c.later(fmt.Sprintf(subscribe, "x:a"))
-		second := <-g.opened
-		synctest.Wait()
-		for i := range 4096 {
-			first.updated(fmt.Sprint("x:a/", i))
-		}
-		if got := c.toldOutside(); got != "" {
-			t.Errorf("told %.100q before there is one listen again", got)
-		}
-		first.updated("x:last")
-		if got := c.toldOutside(); got != "resources/updatedx:last" {
-			t.Errorf("told %.100q, want what exceeds the limit", got)
-		}
-		second.ack()
-		<-answer
-		for n := range 4096 {
-			select {
-			case <-c.notes:
-			case <-time.After(time.Second):
-				t.Fatalf("only %d of what was kept back came", n)
-			}
-		}
-	})
-}
-
 func TestServerThatIgnoresTheEndOfATaskIsNotWaitedFor(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

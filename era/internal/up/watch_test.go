@@ -15,7 +15,6 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/era/internal/up"
 	"github.com/dragoman-mcp/dragoman/internal/testkit/peertest"
-	"github.com/dragoman-mcp/dragoman/internal/wire/subscription"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -125,27 +124,7 @@ func (p *part) tell(method string, params map[string]any) {
 	_ = p.from.Notify(context.Background(), note)
 }
 
-// ack acknowledges the listen, without some resources.
-func (p *part) ack(without ...string) {
-	w := p.want
-	w.ResourceSubscriptions = slices.DeleteFunc(slices.Clone(w.ResourceSubscriptions), func(uri string) bool { return slices.Contains(without, uri) })
-	p.tell(protocol.NoteAcknowledged, map[string]any{"notifications": w})
-}
-
-func (p *part) updated(uri string) {
-	p.tell(protocol.NoteResourceUpdated, map[string]any{"uri": uri})
-}
-
-func (p *part) toolsChanged() { p.tell(protocol.NoteToolsChanged, map[string]any{}) }
-
-func isGone(p *part) bool {
-	select {
-	case <-p.gone:
-		return true
-	default:
-		return false
-	}
-}
+func (p *part) ack() { p.tell(protocol.NoteAcknowledged, map[string]any{"notifications": p.want}) }
 
 // toldOutside returns what the client has been told outside of requests, in
 // short.
@@ -175,239 +154,6 @@ func (c *client) later(text string) chan *dragoman.Message {
 	return done
 }
 
-func TestListenIsReplacedWithoutLossOrDoubling(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := staged()
-		s := serve(t, g, nil)
-		c := connect(t, s, protocol.V20250618)
-		first := <-g.opened
-		if !first.want.ToolsListChanged || first.want.PromptsListChanged || first.want.ResourceSubscriptions != nil {
-			t.Errorf("the first listen wants %+v", first.want)
-		}
-		first.ack()
-		first.toolsChanged()
-		synctest.Wait()
-		if got := c.toldOutside(); got != "tools/list_changed" {
-			t.Errorf("told %q", got)
-		}
-
-		answer := c.later(fmt.Sprintf(subscribe, "x:a"))
-		second := <-g.opened
-		if !second.want.ToolsListChanged || !slices.Equal(second.want.ResourceSubscriptions, []string{"x:a"}) {
-			t.Errorf("the second listen wants %+v", second.want)
-		}
-		first.toolsChanged() // before the new one is there
-		synctest.Wait()
-		if len(answer) != 0 || isGone(first) {
-			t.Fatal("the server has not acknowledged the new listen yet")
-		}
-		second.ack()
-		if resp := <-answer; resp.IsError() {
-			t.Fatal(resp)
-		}
-		first.toolsChanged() // on both
-		second.toolsChanged()
-		second.updated("x:a")
-		<-first.gone
-		second.toolsChanged() // the copy of one that the old listen told
-		time.Sleep(time.Second)
-		if got := c.toldOutside(); got != "resources/updatedx:a tools/list_changed" {
-			t.Errorf("told %q", got)
-		}
-		second.toolsChanged()
-		second.toolsChanged()
-		synctest.Wait()
-		if got := c.toldOutside(); got != "tools/list_changed tools/list_changed" {
-			t.Errorf("two changes were told as %q", got)
-		}
-
-		// Many that wait are one listen: while the first of them is on its way, the
-		// others gather.
-		answers := []chan *dragoman.Message{c.later(fmt.Sprintf(subscribe, "x:b"))}
-		third := <-g.opened
-		for _, uri := range []string{"x:c", "x:d"} {
-			answers = append(answers, c.later(fmt.Sprintf(subscribe, uri)))
-		}
-		synctest.Wait()
-		third.ack()
-		third = <-g.opened
-		if want := []string{"x:a", "x:b", "x:c", "x:d"}; !slices.Equal(third.want.ResourceSubscriptions, want) {
-			t.Errorf("the last listen wants %+v", third.want)
-		}
-		third.ack("x:c")
-		for i, want := range []int{0, protocol.CodeInvalidParams, 0} {
-			resp := <-answers[i]
-			if e := resp.RPCError(); want == 0 && e != nil || want != 0 && (e == nil || e.Code != want) {
-				t.Errorf("answer %d is %s", i, resp)
-			}
-		}
-		time.Sleep(time.Second)
-		c.conn.Close()
-		<-third.gone
-	})
-}
-
-func TestRefusedSubscriptionLeavesTheOthersAlone(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := staged()
-		c := connect(t, serve(t, g, nil), protocol.V20250618)
-		first := <-g.opened
-		first.ack()
-		synctest.Wait()
-		answer := c.later(fmt.Sprintf(subscribe, "x:no"))
-		second := <-g.opened
-		second.ack("x:no")
-		first.toolsChanged()
-		second.toolsChanged()
-		if e := (<-answer).RPCError(); e == nil || e.Code != protocol.CodeInvalidParams {
-			t.Errorf("got %v", e)
-		}
-		<-second.gone
-		time.Sleep(time.Second)
-		if isGone(first) {
-			t.Error("the listen that works was ended")
-		}
-		if got := c.toldOutside(); got != "tools/list_changed" {
-			t.Errorf("told %q", got)
-		}
-
-		// A server that refuses all of it, and one that never acknowledges.
-		answer = c.later(fmt.Sprintf(subscribe, "x:bad"))
-		third := <-g.opened
-		third.close <- &dragoman.Error{Code: protocol.CodeInvalidParams, Message: "no such thing"}
-		if e := (<-answer).RPCError(); e == nil || e.Code != protocol.CodeInvalidParams {
-			t.Errorf("got %v", e)
-		}
-		answer = c.later(fmt.Sprintf(subscribe, "x:slow"))
-		fourth := <-g.opened
-		start := time.Now()
-		first.toolsChanged()
-		time.Sleep(1100 * time.Millisecond)
-		if got := c.toldOutside(); got != "tools/list_changed" {
-			t.Errorf("a server that does not acknowledge keeps back %q", got)
-		}
-		if e := (<-answer).RPCError(); e == nil || e.Code != protocol.CodeTimeout || time.Since(start) != subscription.AckTimeout {
-			t.Errorf("after %v: %v", time.Since(start), e)
-		}
-		<-fourth.gone
-		first.toolsChanged()
-		synctest.Wait()
-		if got := c.toldOutside(); got != "tools/list_changed" || isGone(first) {
-			t.Errorf("told %q", got)
-		}
-	})
-}
-
-func TestUnsubscribeIsObeyedAtOnceAndShrinksTheListen(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := staged()
-		g.caps = `{"resources":{"subscribe":true}}` // so no listen without a subscription
-		c := connect(t, serve(t, g, nil), protocol.V20250618)
-		synctest.Wait()
-		if len(g.opened) != 0 {
-			t.Error("a listen for nothing")
-		}
-		var p *part
-		for _, uri := range []string{"x:a", "x:b"} {
-			answer := c.later(fmt.Sprintf(subscribe, uri))
-			p = <-g.opened
-			p.ack()
-			<-answer
-			time.Sleep(time.Second)
-		}
-		c.must(fmt.Sprintf(unsubscribe, "x:a"))
-		p.updated("x:a")
-		p.updated("x:b")
-		p.updated("x:b/sub")
-		next := <-g.opened
-		if !slices.Equal(next.want.ResourceSubscriptions, []string{"x:b"}) {
-			t.Errorf("the smaller listen wants %+v", next.want)
-		}
-		next.ack()
-		<-p.gone
-		time.Sleep(time.Second)
-		if got := c.toldOutside(); got != "resources/updatedx:b resources/updatedx:b/sub" {
-			t.Errorf("told %q", got)
-		}
-		// Back again, it is heard again.
-		answer := c.later(fmt.Sprintf(subscribe, "x:a"))
-		p = <-g.opened
-		p.ack()
-		<-answer
-		time.Sleep(time.Second)
-		p.updated("x:a")
-		synctest.Wait()
-		if got := c.toldOutside(); got != "resources/updatedx:a" {
-			t.Errorf("told %q", got)
-		}
-		c.must(fmt.Sprintf(unsubscribe, "x:a"))
-		(<-g.opened).ack()
-		time.Sleep(time.Second)
-		c.must(fmt.Sprintf(unsubscribe, "x:b"))
-		time.Sleep(time.Second)
-		if len(g.opened) != 0 {
-			t.Errorf("a listen for nothing: %+v", (<-g.opened).want)
-		}
-	})
-}
-
-func TestLostListenIsOpenedAgainAndTheClientReminded(t *testing.T) {
-	t.Parallel()
-	for name, end := range map[string]error{"broken": dragoman.Closed(errors.New("cut")), "ended by the server": nil} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				g := staged()
-				c := connect(t, serve(t, g, nil), protocol.V20250618)
-				(<-g.opened).ack()
-				synctest.Wait()
-				answer := c.later(fmt.Sprintf(subscribe, "x:a"))
-				p := <-g.opened
-				p.ack()
-				<-answer
-				time.Sleep(time.Second)
-				p.close <- end
-				// Eight fail at once, then one is acknowledged.
-				at := time.Now()
-				for i, want := range []time.Duration{250, 500, 1000, 2000, 4000, 8000, 10000, 10000} {
-					want *= time.Millisecond
-					p = <-g.opened
-					if took := time.Since(at); took > want || took < want*3/4 {
-						t.Errorf("try %d comes after %v, want %v", i, took, want)
-					}
-					at = time.Now()
-					p.close <- errors.New("still away")
-				}
-				p = <-g.opened
-				if got := c.toldOutside(); got != "" {
-					t.Errorf("told %q while nobody knows", got)
-				}
-				p.ack()
-				synctest.Wait()
-				if got := c.toldOutside(); got != "resources/updatedx:a tools/list_changed" {
-					t.Errorf("reminded of %q", got)
-				}
-				p.updated("x:a")
-				synctest.Wait()
-				if got := c.toldOutside(); got != "resources/updatedx:a" {
-					t.Errorf("told %q", got)
-				}
-				// After a while in peace it begins anew.
-				time.Sleep(time.Minute)
-				at = time.Now()
-				p.close <- end
-				p = <-g.opened
-				if took := time.Since(at); took > 250*time.Millisecond {
-					t.Errorf("after a minute in peace it took %v", took)
-				}
-				p.ack()
-			})
-		})
-	}
-}
-
 func TestSubscribeWhileTheServerIsAwayFails(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -433,29 +179,6 @@ func TestSubscribeWhileTheServerIsAwayFails(t *testing.T) {
 	})
 }
 
-func TestServerWithNothingToTellIsNotAskedAgain(t *testing.T) {
-	t.Parallel()
-	for name, end := range map[string]error{
-		"acknowledges nothing": nil,
-		"does not know it":     &dragoman.Error{Code: protocol.CodeMethodNotFound, Message: "what"},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			g := staged()
-			connect(t, serve(t, g, nil), protocol.V20250618)
-			p := <-g.opened
-			if end == nil {
-				p.want = wanted{}
-				p.ack()
-			}
-			p.close <- end
-			time.Sleep(time.Hour)
-			if len(g.opened) != 0 {
-				t.Errorf("a server that %s is asked again", name)
-			}
-		})
-	}
-}
-
 func TestSubscriptionsOfASessionAreBounded(t *testing.T) {
 	t.Parallel()
 	link := &acknowledging{script: scripted(nil)}
@@ -476,19 +199,6 @@ func TestSubscriptionsOfASessionAreBounded(t *testing.T) {
 	}
 	wg.Wait()
 	c.fails(fmt.Sprintf(subscribe, "x:more"), protocol.CodeOverloaded)
-}
-
-func TestBytesOfSubscriptionsAreBounded(t *testing.T) {
-	t.Parallel()
-	link := &acknowledging{script: scripted(nil)}
-	link.caps = `{"resources":{"subscribe":true}}`
-	c := connect(t, serve(t, link, nil), protocol.V20250618)
-	long := strings.Repeat("x", 100<<10)
-	for _, uri := range []string{"a:" + long, "b:" + long, "b:" + long} {
-		c.must(fmt.Sprintf(subscribe, uri))
-	}
-	c.fails(fmt.Sprintf(subscribe, "c:"+long), protocol.CodeOverloaded)
-	c.must(fmt.Sprintf(subscribe, "d:"))
 }
 
 // acknowledging is a server that acknowledges every listen and tells nothing.

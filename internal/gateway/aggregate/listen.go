@@ -180,12 +180,12 @@ func (l *listener) dropEnded() {
 	l.watches = slices.DeleteFunc(l.watches, func(w *watch) bool {
 		switch {
 		case g != l.group && !g.has(w.member.source):
-			w.cancel()
+			w.Cancel()
 			lost = true
 			return true
-		case w.over():
+		case w.HasEnded():
 			lost = true
-			if time.Since(w.began) > watchAnew.Max {
+			if time.Since(w.Opened) > watchAnew.Max {
 				l.fails = 0
 			}
 			l.fails++

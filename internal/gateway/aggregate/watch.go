@@ -3,100 +3,67 @@ package aggregate
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/wire/subscription"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
 // A watch is a subscription to resources and tasks of one member, on behalf of a
-// client's. It is the client's own request, and whom the member tells.
+// client's: the client's own request, for a part of what it names.
 type watch struct {
-	listener *listener
-	member   *member
-	cancel   context.CancelFunc
-	began    time.Time
-	acked    chan protocol.Interest // gets what the member acknowledged, once
-	done     chan struct{}          // closed when the member tells no more
-
-	acknowledged protocol.Interest // what the member has acknowledged, in our terms; of the listener's goroutine
+	*subscription.Sent
+	member       *member
+	acknowledged protocol.Interest // by the member, in our terms; of the listener's goroutine
 }
 
 // watch begins to watch resources and tasks, by our ids, of a member.
 func (l *listener) watch(ctx context.Context, m *member, uris, tasks []string) *watch {
-	ctx, cancel := context.WithCancel(ctx)
-	w := &watch{listener: l, member: m, cancel: cancel, began: time.Now(), acked: make(chan protocol.Interest, 1), done: make(chan struct{})}
 	wanted := protocol.Interest{URIs: uris}
 	for _, id := range tasks {
 		wanted.Tasks = append(wanted.Tasks, id[len(m.Name()+taskMark):])
 	}
-	// Ends when the member ends the subscription, or with cancel, as a Peer promises.
+	w := &watch{member: m, Sent: subscription.NewSent(ctx, func(note *dragoman.Message) { l.changed(m, note) })}
+	// Ends when the member ends the subscription, or with Cancel, as a Peer promises.
 	if !l.aggregate.busy.Start(func() {
 		defer l.Rouse()
-		defer close(w.done)
-		defer cancel()
-		w.run(ctx, wanted)
+		w.Run(func(ctx context.Context, from dragoman.Peer) (*dragoman.Message, error) {
+			text, err := json.Marshal(wanted)
+			if err != nil {
+				return nil, err
+			}
+			req, err := l.request.Edit().Set("notifications", text).Message()
+			if err != nil {
+				return nil, err
+			}
+			return m.Requests().Call(ctx, req, from)
+		})
+		if !errors.Is(w.Err(), context.Canceled) {
+			l.aggregate.log.Debug("a server reports changes of its resources no more", "server", m.Name(), "error", w.Err())
+		}
 	}) {
-		cancel()
-		close(w.done)
+		w.Cancel() // the aggregate is closed
 	}
 	return w
 }
 
-func (w *watch) run(ctx context.Context, wanted protocol.Interest) {
-	text, err := json.Marshal(wanted)
-	if err != nil {
-		return // strings always encode
-	}
-	req, err := w.listener.request.Edit().Set("notifications", text).Message()
-	if err == nil {
-		var resp *dragoman.Message
-		if resp, err = w.member.Requests().Call(ctx, req, w); err == nil && resp != nil && resp.IsError() {
-			err = resp.RPCError()
-		}
-	}
-	if ctx.Err() == nil {
-		w.listener.aggregate.log.Debug("a server tells of its resources no more", "server", w.member.Name(), "error", err)
-	}
-}
-
-// Notify takes what the member tells.
-func (w *watch) Notify(_ context.Context, note *dragoman.Message) error {
+// changed takes a change that a member reports.
+func (l *listener) changed(m *member, note *dragoman.Message) {
 	switch note.Method() {
-	case protocol.NoteAcknowledged:
-		select {
-		case w.acked <- protocol.InterestOf(note):
-		default: // there is but one
+	case protocol.NoteTasks:
+		marked, err := m.mark(note)
+		if err != nil {
+			return
 		}
-		return nil
-	case protocol.NoteResourceUpdated, protocol.NoteTasks:
+		note = marked
+	case protocol.NoteResourceUpdated:
 	default:
-		return nil // nobody asked for it
+		return // the member was not asked for it
 	}
-	if note.Method() == protocol.NoteTasks {
-		var err error
-		if note, err = w.member.mark(note); err != nil {
-			return err
-		}
-	}
-	w.listener.Put(note)
-	return nil
-}
-
-// Call refuses a question, which has no place here.
-func (w *watch) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
-	return dragoman.Nobody.Call(ctx, req, from)
-}
-
-// over reports whether the member tells no more.
-func (w *watch) over() bool {
-	select {
-	case <-w.done:
-		return true
-	default:
-		return false
-	}
+	l.Put(note)
 }
 
 // accept takes in what the member has acknowledged.
@@ -114,9 +81,9 @@ func (l *listener) await(ctx context.Context, watches []*watch) {
 	defer late.Stop()
 	for _, w := range watches {
 		select {
-		case ack := <-w.acked:
+		case ack := <-w.Acked:
 			w.accept(ack)
-		case <-w.done:
+		case <-w.Ended:
 			w.acceptNow()
 		case <-late.C:
 			w.acceptNow()
@@ -127,7 +94,7 @@ func (l *listener) await(ctx context.Context, watches []*watch) {
 			return
 		}
 		if w.acknowledged.Empty() {
-			w.cancel()
+			w.Cancel()
 			continue
 		}
 		l.watches = append(l.watches, w)
@@ -137,7 +104,7 @@ func (l *listener) await(ctx context.Context, watches []*watch) {
 // acceptNow takes in what the member has acknowledged by now.
 func (w *watch) acceptNow() {
 	select {
-	case ack := <-w.acked:
+	case ack := <-w.Acked:
 		w.accept(ack)
 	default:
 	}

@@ -10,38 +10,36 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// A sent is one subscriptions/listen that was sent to a server. It takes the notifications
+// A Sent is one subscriptions/listen that is sent to a server. It takes the notifications
 // of the server.
-type sent struct {
-	owner  *Subscription
-	want   protocol.Interest
-	cancel context.CancelFunc
-	opened time.Time
-	acked  chan protocol.Interest // gets what the server acknowledged, once
-	ended  chan struct{}          // closed when it has ended
+type Sent struct {
+	Acked  chan protocol.Interest // gets what the server acknowledged, once
+	Ended  chan struct{}          // closed when it has ended
+	Opened time.Time
 
-	ack     protocol.Interest // of the Subscription's goroutine, once acked
-	err     error             // why it ended, nil if in good order; set before ended is closed
-	refusal *dragoman.Error   // the server's refusal; set before ended is closed
+	ctx    context.Context
+	cancel context.CancelFunc
+	notify func(note *dragoman.Message)
+
+	err     error           // why it ended, nil if the server ended it; set before Ended is closed
+	refusal *dragoman.Error // by the server; set before Ended is closed
 }
 
-var _ dragoman.Peer = (*sent)(nil)
+var _ dragoman.Peer = (*Sent)(nil)
 
-// open begins a listen.
-func (s *Subscription) open(want protocol.Interest) *sent {
-	ctx, cancel := context.WithCancel(s.ctx)
-	l := &sent{owner: s, want: want, cancel: cancel, opened: time.Now(), acked: make(chan protocol.Interest, 1), ended: make(chan struct{})}
-	// Ends when the server ends the listen, or with cancel; the Subscription waits for it.
-	go func() {
-		defer close(l.ended)
-		defer cancel()
-		l.run(ctx)
-	}()
+// NewSent returns a listen that notify is called with the changes of. It ends with ctx.
+func NewSent(ctx context.Context, notify func(note *dragoman.Message)) *Sent {
+	l := &Sent{Acked: make(chan protocol.Interest, 1), Ended: make(chan struct{}), Opened: time.Now(), notify: notify}
+	l.ctx, l.cancel = context.WithCancel(ctx)
 	return l
 }
 
-func (l *sent) run(ctx context.Context) {
-	resp, err := l.owner.opts.Send(ctx, l.want, l)
+// Run sends the listen by a function that returns its answer. It returns when the listen
+// has ended.
+func (l *Sent) Run(send func(ctx context.Context, from dragoman.Peer) (*dragoman.Message, error)) {
+	defer close(l.Ended)
+	defer l.cancel()
+	resp, err := send(l.ctx, l)
 	switch {
 	case err != nil:
 		l.err = err
@@ -52,24 +50,72 @@ func (l *sent) run(ctx context.Context) {
 	}
 }
 
-// end ends the listen and waits until nothing more comes.
-func (l *sent) end() {
-	l.cancel()
-	<-l.ended
-}
+// Cancel ends the listen, without waiting for that.
+func (l *Sent) Cancel() { l.cancel() }
 
-// hasEnded reports whether the listen has ended.
-func (l *sent) hasEnded() bool {
+// HasEnded reports whether the listen has ended.
+func (l *Sent) HasEnded() bool {
 	select {
-	case <-l.ended:
+	case <-l.Ended:
 		return true
 	default:
 		return false
 	}
 }
 
-// permanent reports whether a listen has ended for a reason that will not
-// change.
+// Err returns why the listen has ended.
+func (l *Sent) Err() error {
+	switch {
+	case l.err != nil:
+		return l.err
+	case l.refusal != nil:
+		return l.refusal
+	}
+	return errors.New("the server has ended the subscription")
+}
+
+// Notify implements dragoman.Peer.
+func (l *Sent) Notify(_ context.Context, note *dragoman.Message) error {
+	if note.Method() != protocol.NoteAcknowledged {
+		l.notify(note)
+		return nil
+	}
+	select {
+	case l.Acked <- protocol.InterestOf(note):
+	default: // there is but one
+	}
+	return nil
+}
+
+// Call implements dragoman.Peer. A listen takes no requests.
+func (l *Sent) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+	return dragoman.Nobody.Call(ctx, req, from)
+}
+
+// A sent is a listen of a Subscription.
+type sent struct {
+	*Sent
+	want protocol.Interest
+	ack  protocol.Interest // of the Subscription's goroutine, once acknowledged
+}
+
+// open begins a listen.
+func (s *Subscription) open(want protocol.Interest) *sent {
+	l := &sent{Sent: NewSent(s.ctx, s.received), want: want}
+	// Ends when the server ends the listen, or with Cancel; the Subscription waits for it.
+	go l.Run(func(ctx context.Context, from dragoman.Peer) (*dragoman.Message, error) {
+		return s.opts.Send(ctx, want, from)
+	})
+	return l
+}
+
+// end ends the listen and waits until nothing more comes.
+func (l *sent) end() {
+	l.cancel()
+	<-l.Ended
+}
+
+// permanent reports whether a listen has ended for a reason that will not change.
 func (l *sent) permanent() bool {
 	switch {
 	case l.err != nil:
@@ -82,41 +128,12 @@ func (l *sent) permanent() bool {
 	return l.refusal.Code == protocol.CodeMethodNotFound
 }
 
-// reason returns why a listen has ended.
-func (l *sent) reason() error {
-	switch {
-	case l.err != nil:
-		return l.err
-	case l.refusal != nil:
-		return l.refusal
-	}
-	return errors.New("the server has ended the subscription")
-}
-
 // covers reports whether the server has acknowledged a resource.
 func (l *sent) covers(uri string) bool { return slices.Contains(l.ack.URIs, uri) }
 
 // serves reports whether the listen is open for exactly this interest.
 func (l *sent) serves(want *protocol.Interest) bool {
 	rest := func(i *protocol.Interest) [3]bool { return [3]bool{i.Tools, i.Prompts, i.Resources} }
-	return !l.hasEnded() && rest(&l.want) == rest(want) && slices.Equal(l.want.Tasks, want.Tasks) &&
+	return !l.HasEnded() && rest(&l.want) == rest(want) && slices.Equal(l.want.Tasks, want.Tasks) &&
 		len(l.ack.URIs) == len(want.URIs) && !slices.ContainsFunc(want.URIs, func(uri string) bool { return !l.covers(uri) })
-}
-
-// Notify implements dragoman.Peer.
-func (l *sent) Notify(_ context.Context, note *dragoman.Message) error {
-	if note.Method() != protocol.NoteAcknowledged {
-		l.owner.received(note)
-		return nil
-	}
-	select {
-	case l.acked <- protocol.InterestOf(note):
-	default: // there is but one
-	}
-	return nil
-}
-
-// Call implements dragoman.Peer. A listen takes no requests.
-func (l *sent) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
-	return dragoman.Nobody.Call(ctx, req, from)
 }

@@ -1,10 +1,13 @@
-// Package subscription keeps a subscriptions/listen open with a modern server. Packages era
-// and client use it to listen for others.
+// Package subscription carries notifications of changes from servers to clients.
 //
-// When the interest changes, another listen is opened and acknowledged before the old one
+// A [Subscription] is the side of a server: it keeps a subscriptions/listen open for what is
+// wanted. When that changes, another listen is opened and acknowledged before the old one
 // ends; what both report is delivered once. A listen that is lost is opened again after 250
 // ms, doubling to 10 s, unless the refusal is final; what may have changed meanwhile is
-// reported as changed.
+// reported as changed. A [Sent] is one listen.
+//
+// A [Hub] passes changes on to the side of clients: a [Listen] that is answered here, a
+// [Relay] for one that a server answers, and a legacy [Session].
 package subscription
 
 import (
@@ -158,7 +161,7 @@ func (s *Subscription) run() {
 	for first := true; ; first = false {
 		var lost <-chan struct{}
 		if s.current != nil {
-			lost = s.current.ended
+			lost = s.current.Ended
 		}
 		select {
 		case <-s.ctx.Done():
@@ -196,13 +199,13 @@ func (s *Subscription) endAll() {
 // lost records that a listen has ended by itself. Whatever the reason, the server may
 // be another one by now.
 func (s *Subscription) lost(l *sent) {
-	s.opts.Logger.Debug("subscription lost", "error", l.reason())
+	s.opts.Logger.Debug("subscription lost", "error", l.Err())
 	if l.permanent() {
 		s.fails = 0 // until the interest changes
 		return
 	}
 	s.missedChanges = true
-	if time.Since(l.opened) > retryBackoff.Max {
+	if time.Since(l.Opened) > retryBackoff.Max {
 		s.fails = 0
 	}
 	s.fails++
@@ -240,13 +243,13 @@ func (s *Subscription) renew() {
 		return
 	}
 	accepted := s.acknowledge(pending, next)
-	if s.current != nil && len(pending) > 0 && accepted == 0 && !s.current.hasEnded() {
+	if s.current != nil && len(pending) > 0 && accepted == 0 && !s.current.HasEnded() {
 		s.endOverlap(next) // it adds nothing
 		return
 	}
 	old := s.current
 	s.current = next
-	if old != nil && old.hasEnded() {
+	if old != nil && old.HasEnded() {
 		s.lost(old)
 	}
 	s.endOverlap(old)
@@ -266,16 +269,16 @@ func (s *Subscription) awaitAck(l *sent) error {
 	defer held.Stop()
 	for {
 		select {
-		case l.ack = <-l.acked:
+		case l.ack = <-l.Acked:
 			s.deferChanges()
 			return nil
-		case <-l.ended:
+		case <-l.Ended:
 			select {
-			case l.ack = <-l.acked: // both at once: there is nothing to subscribe to
+			case l.ack = <-l.Acked: // both at once: there is nothing to subscribe to
 				return nil
 			default:
 			}
-			return l.reason()
+			return l.Err()
 		case <-s.opts.Done:
 			return dragoman.ErrClosed
 		case <-held.C:

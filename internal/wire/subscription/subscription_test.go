@@ -181,6 +181,11 @@ func TestASuccessorIsAcknowledgedBeforeItsPredecessorEnds(t *testing.T) {
 		if got := g.received(); got != "tools/list_changed" {
 			t.Errorf("notified %q, want the change once", got)
 		}
+		second.note(protocol.NoteToolsChanged, nil)
+		second.note(protocol.NoteToolsChanged, nil)
+		if got := g.received(); got != "tools/list_changed tools/list_changed" {
+			t.Errorf("after the overlap two changes are notified as %q", got)
+		}
 		g.Want(protocol.Interest{Tools: true, Prompts: true}) // nothing new
 		g.wantNoListen()
 	})
@@ -217,11 +222,104 @@ func TestALostListenIsReopenedAndMissedChangesAreNotified(t *testing.T) {
 	}
 }
 
+func TestTheWaitForAnotherListenDoublesUntilOneLasts(t *testing.T) {
+	runFixture(t, 0, func(t *testing.T, g *fixture) {
+		g.Want(protocol.Interest{Tools: true})
+		p := g.next()
+		p.ack(p.want)
+		p.end <- dragoman.ErrClosed
+		for i, want := range []time.Duration{250, 500, 1000, 2000, 4000, 8000, 10000, 10000} {
+			want *= time.Millisecond
+			began := time.Now()
+			p = g.next()
+			if waited := time.Since(began); waited > want || waited < want*3/4 {
+				t.Errorf("attempt %d after %v, want %v", i, waited, want)
+			}
+			p.end <- errors.New("still away")
+		}
+		p = g.next()
+		p.ack(p.want)
+		time.Sleep(time.Minute)
+		p.end <- dragoman.ErrClosed
+		began := time.Now()
+		g.next()
+		if waited := time.Since(began); waited > 250*time.Millisecond {
+			t.Errorf("after a minute in good order it took %v", waited)
+		}
+	})
+}
+
+func TestAListenThatIsNotAcknowledgedIsGivenUpAndHoldsNothingBack(t *testing.T) {
+	runFixture(t, 0, func(t *testing.T, g *fixture) {
+		g.Want(protocol.Interest{Tools: true})
+		first := g.next()
+		first.ack(first.want)
+		began := time.Now()
+		done := g.add(t.Context(), "x:slow")
+		second := g.next("x:slow")
+		first.note(protocol.NoteToolsChanged, nil)
+		time.Sleep(1100 * time.Millisecond)
+		if got := g.received(); got != "tools/list_changed" {
+			t.Errorf("notified %q after a second", got)
+		}
+		if err := <-done; !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != subscription.AckTimeout {
+			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+		first.note(protocol.NoteToolsChanged, nil)
+		if got := g.received(); got != "tools/list_changed" || isCancelled(first) || !isCancelled(second) {
+			t.Errorf("notified %q; not the first is what is left", got)
+		}
+	})
+}
+
+func TestDeferredChangesAreBounded(t *testing.T) {
+	runFixture(t, 0, func(t *testing.T, g *fixture) {
+		g.Want(protocol.Interest{URIs: []string{"x:"}})
+		first := g.next("x:")
+		first.ack(first.want)
+		g.Want(protocol.Interest{Tools: true, URIs: []string{"x:"}})
+		second := g.next("x:")
+		for i := range subscription.MaxWaiting {
+			first.updated(fmt.Sprint("x:/", i))
+		}
+		if got := g.received(); got != "" {
+			t.Errorf("notified %.100q while two listens overlap", got)
+		}
+		if first.updated("x:/last"); g.received() != "resources/updatedx:/last" {
+			t.Error("what exceeds the limit is not notified at once")
+		}
+		second.ack(second.want)
+		time.Sleep(time.Second)
+		if n := strings.Count(g.received(), "x:/"); n != subscription.MaxWaiting {
+			t.Errorf("%d deferred changes are notified", n)
+		}
+	})
+}
+
+func TestResourcesThatAreAddedMeanwhileAreOneListen(t *testing.T) {
+	runFixture(t, 0, func(t *testing.T, g *fixture) {
+		first := g.add(t.Context(), "x:a")
+		p := g.next("x:a")
+		b, c := g.add(t.Context(), "x:b"), g.add(t.Context(), "x:c")
+		synctest.Wait()
+		p.ack(p.want)
+		p = g.next("x:a", "x:b", "x:c")
+		p.ack(protocol.Interest{URIs: []string{"x:a", "x:c"}})
+		if e, refused := errors.AsType[*dragoman.Error](<-b); !refused || e.Code != protocol.CodeInvalidParams || <-first != nil || <-c != nil {
+			t.Errorf("one that is not acknowledged: %v, or another fails", e)
+		}
+	})
+}
+
 func TestAPermanentRefusalIsNotRetriedUntilTheInterestChanges(t *testing.T) {
-	for _, code := range []int{protocol.CodeMethodNotFound, protocol.CodeInvalidParams} {
+	for _, end := range []any{&dragoman.Error{Code: protocol.CodeMethodNotFound}, &dragoman.Error{Code: protocol.CodeInvalidParams}, nil} {
 		runFixture(t, 0, func(t *testing.T, g *fixture) {
 			g.Want(protocol.Interest{Tools: true})
-			g.next().end <- &dragoman.Error{Code: code, Message: "no"}
+			first := g.next()
+			if end == nil {
+				first.ack(protocol.Interest{})
+			}
+			first.end <- end
 			g.wantNoListen()
 			done := g.add(t.Context(), "x:a")
 			p := g.next("x:a")
@@ -309,6 +407,23 @@ func TestChangesOfARemovedResourceAreNotNotified(t *testing.T) {
 		if time.Sleep(time.Second); g.received() != "" || !isCancelled(p) || isCancelled(q) {
 			t.Error("the resource is notified, or listened to")
 		}
+		done = g.add(t.Context(), "x:a")
+		p = g.next("x:a")
+		p.ack(p.want)
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		if p.updated("x:a/part"); g.received() != "resources/updatedx:a/part" {
+			t.Error("the resource is not notified after it was added again")
+		}
+		g.Want(protocol.Interest{})
+		p = g.next("x:a")
+		p.ack(p.want)
+		g.Remove("x:a")
+		if g.wantNoListen(); !isCancelled(p) {
+			t.Error("a listen without interest stays open")
+		}
 	})
 }
 
@@ -366,6 +481,20 @@ func TestAddHasALimit(t *testing.T) {
 		}
 		if err := g.Add(t.Context(), "x:1"); err != nil {
 			t.Errorf("one that is there: %v", err)
+		}
+	})
+	runFixture(t, 100, func(t *testing.T, g *fixture) {
+		long := strings.Repeat("x", 100<<10)
+		for _, uri := range []string{"a:" + long, "b:" + long} {
+			done := g.add(t.Context(), uri)
+			p := <-g.opened
+			p.ack(p.want)
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}
+		if e, ok := errors.AsType[*dragoman.Error](g.Add(t.Context(), "c:"+long)); !ok || e.Code != protocol.CodeOverloaded {
+			t.Errorf("the error is %v", e)
 		}
 	})
 }
