@@ -21,6 +21,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/access/auth"
+	"github.com/dragoman-mcp/dragoman/internal/access/oidc"
 	"github.com/dragoman-mcp/dragoman/internal/access/rules"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/config"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/upstream"
@@ -102,7 +103,7 @@ func (a *access) askIssuers(log *slog.Logger) error {
 	for i, c := range a.auth.JWT {
 		o := &auth.JWTOptions{
 			ClaimOptions: auth.ClaimOptions{Issuer: c.Issuer, Principal: c.Principal, Groups: c.GroupClaims(), Claims: a.claims, NoAudience: c.AnyAudience, Leeway: c.Leeway},
-			KeysURL:      c.Keys, KeysFile: c.KeysFile, KeysFor: c.KeysFor, Algorithms: c.Algorithms, Logger: log,
+			Keys:         oidc.KeySetOptions{URL: c.Keys, File: c.KeysFile, MaxAge: c.KeysFor, Logger: log}, Algorithms: c.Algorithms,
 		}
 		v, err := auth.NewJWT(o)
 		if err != nil {

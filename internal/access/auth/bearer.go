@@ -2,9 +2,10 @@ package auth
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
 	"strings"
+
+	"github.com/dragoman-mcp/dragoman/internal/access/oidc"
 )
 
 // maxToken is how long a token may be. Headers of a request are 16 KiB at most.
@@ -19,25 +20,10 @@ var (
 	errNone = errors.New("auth: no proof")
 )
 
-// An invalidError says why a proof is not accepted, in words that its sender may read.
-type invalidError struct{ reason string }
-
-func (e *invalidError) Error() string { return e.reason }
-
-func invalid(format string, args ...any) error {
-	return &invalidError{fmt.Sprintf(format, args...)}
-}
-
 func isInvalid(err error) bool {
-	_, ok := errors.AsType[*invalidError](err)
+	_, ok := errors.AsType[*oidc.InvalidError](err)
 	return ok || errors.Is(err, errForeign)
 }
-
-// An unavailableError says that a proof cannot be judged now.
-type unavailableError struct{ err error }
-
-func (e *unavailableError) Error() string { return e.err.Error() }
-func (e *unavailableError) Unwrap() error { return e.err }
 
 // bearer returns the token of a request. The error is errNone if it has none.
 func bearer(r *http.Request) (string, error) {
@@ -46,17 +32,17 @@ func bearer(r *http.Request) (string, error) {
 	case len(values) == 0:
 		return "", errNone
 	case len(values) > 1:
-		return "", invalid("the Authorization header is there more than once")
+		return "", oidc.Invalid("the Authorization header is there more than once")
 	}
 	scheme, token, _ := strings.Cut(values[0], " ")
 	token = strings.Trim(token, " ")
 	switch {
 	case !strings.EqualFold(scheme, "Bearer"):
-		return "", invalid("send the token as Authorization: Bearer TOKEN")
+		return "", oidc.Invalid("send the token as Authorization: Bearer TOKEN")
 	case len(token) > maxToken:
-		return "", invalid("the token is longer than %d bytes", maxToken)
+		return "", oidc.Invalid("the token is longer than %d bytes", maxToken)
 	case !isToken68(token):
-		return "", invalid("the token has characters that no token has")
+		return "", oidc.Invalid("the token has characters that no token has")
 	}
 	return token, nil
 }

@@ -9,6 +9,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/wire/httpframe"
 	"github.com/dragoman-mcp/dragoman/internal/wire/httpserver"
 	"github.com/dragoman-mcp/dragoman/protocol"
+
+	"github.com/dragoman-mcp/dragoman/internal/access/oidc"
 )
 
 // MetadataPath is what the path of a resource follows where clients find out how to get
@@ -59,8 +61,8 @@ func (p *Policy) refuse(r *http.Request, o *Options, err error) *httpserver.Refu
 	if refusal, ok := errors.AsType[*httpserver.Refusal](err); ok {
 		return refusal
 	}
-	if e, ok := errors.AsType[*unavailableError](err); ok {
-		p.log.Debug("a token cannot be verified", "error", e.err)
+	if e, ok := errors.AsType[*oidc.UnavailableError](err); ok {
+		p.log.Debug("a token cannot be verified", "error", e.Err)
 		return httpserver.Unavailable(protocol.Overloaded("tokens cannot be verified now; try again later"))
 	}
 	metadata := ""

@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"errors"
 	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/access/oidc"
 )
 
 // An Identity is what somebody else says of who sends a token.
@@ -32,9 +34,9 @@ func (f custom) verify(ctx context.Context, token string) (*identity, error) {
 	id, err := f(ctx, token)
 	switch {
 	case errors.Is(err, ErrUnavailable):
-		return nil, &unavailableError{err}
+		return nil, &oidc.UnavailableError{Err: err}
 	case err != nil:
-		return nil, invalid("%v", err)
+		return nil, oidc.Invalid("%v", err)
 	case id == nil:
 		return nil, errForeign
 	}

@@ -15,27 +15,12 @@
 // now (503, never a success). A JWT of a known issuer is judged by that issuer only, and a JWT
 // of an unknown one is not sent to introspection. Both verifiers read claims by the same code.
 //
-// A token is parsed once, and what was parsed is what is verified. Names that occur twice,
-// other spellings of base64 and trailing data are refused. Checked in this order: shape,
-// issuer (byte for byte), algorithm, crit and typ, times, all other claims, signature. Keys in
-// the header are ignored; none and shared secrets do not exist; a key fits one family of
-// algorithms. DPoP-bound tokens are refused, because nothing here verifies the binding, and so
-// are ID and refresh tokens that can be recognized.
+// Package oidc parses tokens, reads claims, holds the keys of issuers and makes all requests. A token
+// is checked in this order: shape, issuer (byte for byte), algorithm, crit and typ, times, all other
+// claims, signature. ID and refresh tokens that can be recognized are refused, and so are
+// DPoP-bound ones, because nothing here verifies the binding.
 //
-// Keys are fetched with the first token, once for all that wait, and used while they are
-// refreshed. An unknown key id fetches them too; if that fails, the result is 503.
-//
-//	a token; nesting of its JSON           8 KiB; 16               401
-//	values of a claim; one of them         256; 512 bytes          401: a cut list might lack
-//	                                                               the group that is denied
-//	age of keys until a refresh; if that   10 min; 1 h             503
-//	fails
-//	pause between fetches of keys          10 s                    401 for unknown keys, 503 if
-//	                                                               the last fetch failed
-//	request to an issuer; all for keys     5 s; 10 s               503
-//	document; keys in it                   1 MiB; 256              503
-//	RSA keys                               2,048 to 8,192 bits     ignored
-//	keys tried for a signature             8                       401
+//	a token                                8 KiB                   401
 //	tokens that introspection refused      16,384, for 10 s        some are forgotten
 //	introspections at a time               64                      others wait 10 s; 503
 package auth

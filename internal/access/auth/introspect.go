@@ -96,7 +96,7 @@ func (v *Introspection) Close() {
 
 // verify implements Verifier.
 func (v *Introspection) verify(ctx context.Context, token string) (*identity, error) {
-	if t, ok := parseJWS(token); ok && t.claims["iss"] != nil && t.claims["iss"] != v.reader.issuer {
+	if t, ok := oidc.ParseJWS(token); ok && t.Claims["iss"] != nil && t.Claims["iss"] != v.reader.issuer {
 		return nil, errForeign // it is not this issuer's business
 	}
 	d := digest(sha256.Sum256([]byte(token)))
@@ -106,7 +106,7 @@ func (v *Introspection) verify(ctx context.Context, token string) (*identity, er
 	}
 	id, err := inquiry.Get(ctx, v.group.Start, func() (*identity, error) { return v.ask(d, inquiry, token) })
 	if err != nil && !isInvalid(err) {
-		return nil, &unavailableError{err}
+		return nil, &oidc.UnavailableError{Err: err}
 	}
 	return id, err
 }
@@ -184,7 +184,7 @@ func (v *Introspection) introspect(token string) (*identity, error) {
 	case status != http.StatusOK:
 		return nil, fmt.Errorf("the introspection endpoint answered %d: check the client id and secret", status)
 	}
-	answer, err := decodeObject(text)
+	answer, err := oidc.ParseClaims(text)
 	if err != nil {
 		return nil, fmt.Errorf("the response of the introspection endpoint: %w", err)
 	}
@@ -196,7 +196,7 @@ func (v *Introspection) introspect(token string) (*identity, error) {
 		return nil, errForeign
 	}
 	if iss, there := answer["iss"]; there && iss != v.reader.issuer {
-		return nil, invalid("the token is of another issuer")
+		return nil, oidc.Invalid("the token is of another issuer")
 	}
 	return v.reader.identity(answer, time.Now())
 }

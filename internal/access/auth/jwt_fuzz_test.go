@@ -11,6 +11,7 @@ import (
 
 	"github.com/golang-jwt/jwt/v5"
 
+	"github.com/dragoman-mcp/dragoman/internal/access/oidc"
 	"github.com/dragoman-mcp/dragoman/internal/testkit/authtest"
 )
 
@@ -38,7 +39,7 @@ func FuzzJWT(f *testing.F) {
 	if err := os.WriteFile(file, text, 0o600); err != nil {
 		f.Fatal(err)
 	}
-	j, err := NewJWT(&JWTOptions{ClaimOptions: ClaimOptions{Issuer: name}, KeysFile: file})
+	j, err := NewJWT(&JWTOptions{ClaimOptions: ClaimOptions{Issuer: name}, Keys: oidc.KeySetOptions{File: file}})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -90,7 +91,7 @@ func FuzzClaims(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		set, err := decodeObject(text)
+		set, err := oidc.ParseClaims(text)
 		var plain map[string]any
 		d := json.NewDecoder(strings.NewReader(string(text)))
 		d.UseNumber()
@@ -113,7 +114,7 @@ func FuzzClaims(f *testing.F) {
 			t.Fatalf("identity is %+v", id)
 		}
 		for claim, list := range id.claims {
-			if len(list) > 2*maxValues {
+			if len(list) > 2*oidc.MaxValues {
 				t.Fatalf("%d values of %s", len(list), claim)
 			}
 		}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/access/oidc"
 	"github.com/dragoman-mcp/dragoman/internal/access/rules"
 	"github.com/dragoman-mcp/dragoman/internal/util/limit"
 	"github.com/dragoman-mcp/dragoman/internal/wire/httpserver"
@@ -23,7 +24,7 @@ import (
 // A Verifier knows some kind of token.
 type Verifier interface {
 	// verify returns whose token it is. The error is errForeign for a token that another
-	// one may know, an *invalidError for one that is not good, and an *unavailableError
+	// one may know, an *oidc.InvalidError for one that is not good, and an *oidc.UnavailableError
 	// if that cannot be told now.
 	verify(ctx context.Context, token string) (*identity, error)
 }
@@ -121,7 +122,7 @@ func (p *Policy) prove(r *http.Request, o *Options) (*proof, error) {
 	}
 	if id := o.certified(r); id != nil {
 		if !time.Now().Before(id.expires) { // the handshake may have been long ago
-			return nil, invalid("the client certificate has expired; connect again with a new one")
+			return nil, oidc.Invalid("the client certificate has expired; connect again with a new one")
 		}
 		id.rights = rightsOf(id)
 		return newProof(id, nil), nil
@@ -184,23 +185,23 @@ func (p *Policy) verify(ctx context.Context, token string) (*identity, error) {
 		case err != nil:
 			return nil, err
 		case !id.expires.IsZero() && !time.Now().Before(id.expires):
-			return nil, invalid("the token has expired")
+			return nil, oidc.Invalid("the token has expired")
 		}
 		whole := *id // who made it may have it in use
 		whole.rights = rightsOf(id)
 		return &whole, nil
 	}
-	return nil, invalid("the token is not known here")
+	return nil, oidc.Invalid("the token is not known here")
 }
 
 // admit checks that a proof was made for us and for who sends it, and that it grants
 // enough.
 func (o *Options) admit(id *identity, r *http.Request) error {
 	if id.audience != nil && !o.addressed(id.audience, r) {
-		return invalid("the token was issued for another audience (aud)")
+		return oidc.Invalid("the token was issued for another audience (aud)")
 	}
 	if id.thumbprint != "" && thumbprint(r) != id.thumbprint {
-		return invalid("the token is bound to a certificate that was not used")
+		return oidc.Invalid("the token is bound to a certificate that was not used")
 	}
 	for _, scope := range o.Scopes {
 		if !slices.Contains(id.scopes, scope) {

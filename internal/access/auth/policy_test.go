@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/access/oidc"
 	"github.com/dragoman-mcp/dragoman/internal/util/limit"
 	"github.com/dragoman-mcp/dragoman/internal/wire/httpserver"
 )
@@ -114,7 +115,7 @@ func TestStreamsEndSoonAfterTheirTokenIsRevoked(t *testing.T) {
 		var ended atomic.Bool
 		stop := c.OnEnd(func() { ended.Store(true) })
 		time.Sleep(10 * time.Minute)
-		k.set("t", nil, &unavailableError{errors.New("away")})
+		k.set("t", nil, &oidc.UnavailableError{Err: errors.New("away")})
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
 		if ended.Load() {
@@ -274,7 +275,7 @@ func TestFailuresAreToldApart(t *testing.T) {
 		{"unknown", func(r *http.Request) { r.Header.Set("Authorization", "Bearer zzz") }, nil, 401, `error="invalid_token"`},
 		{"twice", func(r *http.Request) { r.Header["Authorization"] = []string{"Bearer poor", "Bearer poor"} }, nil, 401, `error="invalid_token"`},
 		{"scopes", func(r *http.Request) { r.Header.Set("Authorization", "bearer poor") }, nil, 403, `error="insufficient_scope", error_description="the token lacks a scope; this needs mcp x", scope="mcp x", ` + metadata},
-		{"away", func(r *http.Request) { r.Header.Set("Authorization", "Bearer new") }, &unavailableError{errors.New("away")}, 503, ""},
+		{"away", func(r *http.Request) { r.Header.Set("Authorization", "Bearer new") }, &oidc.UnavailableError{Err: errors.New("away")}, 503, ""},
 	} {
 		k.set("", nil, test.err)
 		r := request("")

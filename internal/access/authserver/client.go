@@ -13,7 +13,6 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/dragoman-mcp/dragoman/internal/access/auth"
 	"github.com/dragoman-mcp/dragoman/internal/access/oidc"
 	"github.com/dragoman-mcp/dragoman/internal/wire/httpserver"
 )
@@ -35,7 +34,7 @@ type client struct {
 	host      string     // whose document it is, which proves something; empty if it has registered
 	redirects []string   // the redirectMark of each
 	secret    bool       // it has one
-	keys      *auth.Keys // by which it proves who it is; nil if it does so in another way
+	keys      *oidc.Keys // by which it proves who it is; nil if it does so in another way
 	proven    bool       // it has, by one of these
 }
 
@@ -70,7 +69,7 @@ func (s *Server) registeredClient(id string) *client {
 	c := &client{id: id, name: r.Name, redirects: r.Redirects, secret: r.Secret}
 	if r.Keys != nil {
 		var err error
-		if c.keys, err = auth.ParseKeys(r.Keys); err != nil {
+		if c.keys, err = oidc.ParseKeys(r.Keys); err != nil {
 			return nil
 		}
 	}
@@ -133,7 +132,7 @@ func (g *registration) checkKeys() *oauthError {
 		return bad(fmt.Sprintf("jwks has more than %d bytes; one key is enough, and one of a curve is short", maxKeys))
 	}
 	g.Keys = short.Bytes()
-	if _, err := auth.ParseKeys(g.Keys); err != nil {
+	if _, err := oidc.ParseKeys(g.Keys); err != nil {
 		return bad("jwks: " + err.Error())
 	}
 	return nil

@@ -13,7 +13,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/access/auth"
 	"github.com/dragoman-mcp/dragoman/internal/access/oidc"
 )
 
@@ -156,7 +155,7 @@ func (d *documents) fetch(ctx context.Context, u *url.URL, id string) (*client, 
 			return nil, fmt.Errorf("the client's keys (jwks_uri): %w", err)
 		}
 	}
-	if c.keys, err = auth.ParseKeys(g.Keys); err != nil {
+	if c.keys, err = oidc.ParseKeys(g.Keys); err != nil {
 		return nil, fmt.Errorf("the client's keys: %w", err)
 	}
 	return c, nil

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -87,7 +88,7 @@ type provider struct {
 	Provider
 	client *oidc.Client
 	reader *auth.UserReader
-	tokens *auth.IDTokens // nil if it does not speak OpenID Connect
+	tokens *oidc.IDTokens // nil if it does not speak OpenID Connect
 	found  syncs.Flight[*endpoints]
 }
 
@@ -98,8 +99,8 @@ func newProvider(o *Options) (*provider, error) {
 		return nil, err
 	}
 	if p.Authorize == "" {
-		opts := &auth.JWTOptions{ClaimOptions: p.ClaimOptions, Network: p.Network, Logger: o.Logger}
-		if p.tokens, err = auth.NewIDTokens(opts, p.ClientID); err != nil {
+		opts := &oidc.KeySetOptions{Issuer: p.Issuer, Network: p.Network, Logger: o.Logger}
+		if p.tokens, err = oidc.NewIDTokens(opts, p.ClientID); err != nil {
 			return nil, err
 		}
 	}
@@ -253,11 +254,11 @@ func (p *provider) signIn(ctx context.Context, code string, t *transaction, call
 
 // identify returns whom an answer is about. If it has no ID token, the provider is asked.
 func (p *provider) identify(ctx context.Context, a *oidc.Tokens, nonce, subject string) (*user, error) {
-	var claims *auth.Claims
+	var claims oidc.Claims
 	var err error
 	if a.ID != "" && p.tokens != nil {
 		claims, err = p.tokens.Verify(ctx, a.ID, nonce)
-		if errors.Is(err, auth.ErrUnavailable) {
+		if _, ok := errors.AsType[*oidc.UnavailableError](err); ok {
 			return nil, err
 		}
 		if err != nil {
@@ -269,7 +270,7 @@ func (p *provider) identify(ctx context.Context, a *oidc.Tokens, nonce, subject 
 			return nil, err
 		}
 	}
-	u := &user{subject: claims.Subject()}
+	u := &user{subject: claims.Text("sub")}
 	if u.Identity, err = p.reader.Identity(claims); err != nil {
 		return nil, fmt.Errorf("%w: %w", errRefused, err)
 	}
@@ -291,7 +292,7 @@ func (p *provider) identify(ctx context.Context, a *oidc.Tokens, nonce, subject 
 }
 
 // more asks the provider about a user, and adds that to what is known.
-func (p *provider) more(ctx context.Context, claims *auth.Claims, token string) (*auth.Claims, error) {
+func (p *provider) more(ctx context.Context, claims oidc.Claims, token string) (oidc.Claims, error) {
 	e, err := p.endpoints(ctx)
 	if err != nil {
 		return nil, err
@@ -311,7 +312,7 @@ func (p *provider) more(ctx context.Context, claims *auth.Claims, token string) 
 	case status != http.StatusOK:
 		return nil, fmt.Errorf("userinfo answered %d", status)
 	}
-	more, err := auth.ParseClaims(text)
+	more, err := oidc.ParseClaims(text)
 	if err != nil {
 		return nil, fmt.Errorf("userinfo cannot be read: %w", err)
 	}
@@ -320,15 +321,16 @@ func (p *provider) more(ctx context.Context, claims *auth.Claims, token string) 
 		if err != nil {
 			return nil, err
 		}
-		more.Set(p.Lists[i].Claim, values)
+		more.SetTexts(p.Lists[i].Claim, values)
 	}
 	if claims == nil {
 		return more, nil
 	}
-	if err := claims.Add(more); err != nil {
-		return nil, fmt.Errorf("%w: %w", errRefused, err)
+	if claims.Text("sub") != more.Text("sub") {
+		return nil, fmt.Errorf("%w: userinfo is about another user (sub)", errRefused)
 	}
-	return claims, nil
+	maps.Copy(more, claims)
+	return more, nil
 }
 
 // list asks the provider for the values of a claim.
@@ -350,7 +352,7 @@ func (p *provider) list(ctx context.Context, l *List, token string) (values []st
 			return nil, err
 		}
 		for _, object := range list {
-			element, err := auth.ParseClaims(object)
+			element, err := oidc.ParseClaims(object)
 			if err != nil {
 				return nil, fmt.Errorf("%s answers with no list of objects", l.URL)
 			}

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/access/auth"
 	"github.com/dragoman-mcp/dragoman/internal/access/oidc"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/store"
 	"github.com/dragoman-mcp/dragoman/internal/util/limit"
@@ -240,7 +239,7 @@ func (s *Server) metadata(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Cache-Control", "max-age=300")
-	methods, algorithms := []string{oidc.MethodNone, oidc.MethodBasic, oidc.MethodPost, oidc.MethodKey}, auth.Algorithms()
+	methods, algorithms := []string{oidc.MethodNone, oidc.MethodBasic, oidc.MethodPost, oidc.MethodKey}, oidc.Algorithms()
 	writeJSON(w, http.StatusOK, map[string]any{
 		"issuer":                                                s.issuer,
 		"authorization_endpoint":                                s.issuer + authorizePath,

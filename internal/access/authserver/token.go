@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman/internal/access/auth"
+	"github.com/dragoman-mcp/dragoman/internal/access/oidc"
 	"github.com/dragoman-mcp/dragoman/internal/wire/httpframe"
 	"github.com/dragoman-mcp/dragoman/internal/wire/httpserver"
 )
@@ -145,7 +145,7 @@ func (s *Server) asserted(r *http.Request, form url.Values) (*client, error) {
 	if form.Get("client_assertion_type") != assertionType {
 		return nil, errors.New("client_assertion_type must be " + assertionType)
 	}
-	a, err := auth.ParseAssertion(form.Get("client_assertion"))
+	a, err := oidc.ParseAssertion(form.Get("client_assertion"))
 	if err != nil {
 		return nil, err
 	}
@@ -168,7 +168,7 @@ func (s *Server) asserted(r *http.Request, form url.Values) (*client, error) {
 }
 
 // signer returns the client that has signed an assertion.
-func (s *Server) signer(ctx context.Context, a *auth.Assertion) (c *client, err error) {
+func (s *Server) signer(ctx context.Context, a *oidc.Assertion) (c *client, err error) {
 	wrong := errors.New("the client is not known, or has not signed the assertion")
 	if !isDocument(a.Client) {
 		if c = s.registeredClient(a.Client); c == nil || c.keys == nil || !a.Signed(c.keys) {

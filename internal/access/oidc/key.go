@@ -1,4 +1,4 @@
-package auth
+package oidc
 
 import (
 	"crypto/ecdsa"
@@ -26,15 +26,15 @@ type publicKey struct {
 	public any    // as package jwt takes it
 }
 
-// parseKeys reads a set of keys (RFC 7517). Those that cannot be used are left out, for the
-// reason that left has of one of them.
-func parseKeys(doc claimSet) (keys []*publicKey, left, err error) {
+// parseKeys reads a set of keys (RFC 7517). Those that cannot be used are left out; left is the
+// reason of one of them.
+func parseKeys(doc Claims) (keys []*publicKey, left, err error) {
 	list, ok := doc["keys"].([]any)
 	switch {
 	case !ok:
-		return nil, nil, errors.New("the set of keys has no list of them (keys)")
+		return nil, nil, errors.New("the key set has no list of keys (keys)")
 	case len(list) > maxKeys:
-		return nil, nil, fmt.Errorf("the set of keys has more than %d", maxKeys)
+		return nil, nil, fmt.Errorf("the key set has more than %d keys", maxKeys)
 	}
 	for i, v := range list {
 		set, _ := v.(map[string]any)
@@ -48,13 +48,13 @@ func parseKeys(doc claimSet) (keys []*publicKey, left, err error) {
 	return keys, left, nil
 }
 
-func parseKey(set claimSet) (*publicKey, error) {
+func parseKey(set Claims) (*publicKey, error) {
 	k := &publicKey{}
 	k.kid, _ = set["kid"].(string)
 	if v, there := set["alg"]; there {
 		k.alg, _ = v.(string)
-		if _, known := algorithms[k.alg]; !known {
-			return nil, errors.New("it is for an algorithm that is not known")
+		if algorithmOf(k.alg) == nil {
+			return nil, errors.New("unknown algorithm (alg)")
 		}
 	}
 	if use, there := set["use"]; there && use != "sig" {
@@ -66,7 +66,7 @@ func parseKey(set claimSet) (*publicKey, error) {
 		}
 	}
 	if _, there := set["d"]; there {
-		return nil, errors.New("it is a private key, which everybody can read there")
+		return nil, errors.New("it is a private key, which is public there")
 	}
 	var err error
 	switch set["kty"] {
@@ -77,21 +77,22 @@ func parseKey(set claimSet) (*publicKey, error) {
 	case "OKP":
 		k.public, err = parseEd25519(set)
 	default:
-		err = errors.New("it is of a kind that is not known (kty)")
+		err = errors.New("unknown kind of key (kty)")
 	}
 	return k, err
 }
 
-func (c claimSet) bytes(name string) ([]byte, error) {
+// bytes returns a member that is base64url.
+func (c Claims) bytes(name string) ([]byte, error) {
 	text, _ := c[name].(string)
 	plain, err := decode64(text)
 	if err != nil || len(plain) == 0 {
-		return nil, fmt.Errorf("its %s is no base64url", name)
+		return nil, fmt.Errorf("its %s is not base64url", name)
 	}
 	return plain, nil
 }
 
-func parseRSA(set claimSet) (*rsa.PublicKey, error) {
+func parseRSA(set Claims) (*rsa.PublicKey, error) {
 	modulus, err := set.bytes("n")
 	if err != nil {
 		return nil, err
@@ -105,16 +106,16 @@ func parseRSA(set claimSet) (*rsa.PublicKey, error) {
 	case n.BitLen() < minRSA || n.BitLen() > maxRSA || n.Bit(0) == 0:
 		return nil, fmt.Errorf("it must have %d to %d bits", minRSA, maxRSA)
 	case e.Cmp(big.NewInt(3)) < 0 || e.Cmp(big.NewInt(math.MaxInt32)) > 0 || e.Bit(0) == 0:
-		return nil, errors.New("its exponent is none")
+		return nil, errors.New("invalid exponent")
 	}
 	return &rsa.PublicKey{N: n, E: int(e.Int64())}, nil
 }
 
-func parseEC(set claimSet) (*ecdsa.PublicKey, error) {
+func parseEC(set Claims) (*ecdsa.PublicKey, error) {
 	name, _ := set["crv"].(string)
 	curve := map[string]elliptic.Curve{"P-256": elliptic.P256(), "P-384": elliptic.P384(), "P-521": elliptic.P521()}[name]
 	if curve == nil {
-		return nil, errors.New("it is on a curve that is not known (crv)")
+		return nil, errors.New("unknown curve (crv)")
 	}
 	x, err := set.bytes("x")
 	if err != nil {
@@ -130,13 +131,35 @@ func parseEC(set claimSet) (*ecdsa.PublicKey, error) {
 	return ecdsa.ParseUncompressedPublicKey(curve, slices.Concat([]byte{4}, x, y)) // which checks the point
 }
 
-func parseEd25519(set claimSet) (ed25519.PublicKey, error) {
+func parseEd25519(set Claims) (ed25519.PublicKey, error) {
 	x, err := set.bytes("x")
 	switch {
 	case err != nil:
 		return nil, err
 	case set["crv"] != "Ed25519" || len(x) != ed25519.PublicKeySize:
-		return nil, errors.New("it is on a curve that is not known (crv)")
+		return nil, errors.New("unknown curve (crv)")
 	}
 	return x, nil
+}
+
+// Keys are the public keys of a client.
+type Keys struct{ list []*publicKey }
+
+// ParseKeys reads a set of keys (RFC 7517), of which at least one must be one that can be used.
+func ParseKeys(text []byte) (*Keys, error) {
+	doc, err := ParseClaims(text)
+	if err != nil {
+		return nil, err
+	}
+	list, left, err := parseKeys(doc)
+	if err != nil {
+		return nil, err
+	}
+	if len(list) == 0 && left == nil {
+		return nil, errors.New("the key set is empty")
+	}
+	if len(list) == 0 {
+		return nil, fmt.Errorf("no key of the set can be used: %w", left)
+	}
+	return &Keys{list}, nil
 }

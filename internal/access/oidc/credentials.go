@@ -2,29 +2,22 @@ package oidc
 
 import (
 	"crypto"
-	"crypto/ecdsa"
-	"crypto/ed25519"
-	"crypto/elliptic"
 	"crypto/rand"
-	"crypto/rsa"
-	_ "crypto/sha256" // for the hashes of the algorithms
-	_ "crypto/sha512"
 	"crypto/x509"
-	"encoding/asn1"
 	"encoding/base64"
-	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"math/big"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/golang-jwt/jwt/v5"
 )
 
-// Credentials are who we are for an authorization server.
+// Credentials identify a client at an authorization server.
 type Credentials struct {
 	ID, Secret string
 
@@ -51,7 +44,7 @@ const (
 
 const assertionType = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 
-// assertionTime is how long an assertion is good for.
+// assertionTime is how long an assertion is valid.
 const assertionTime = 5 * time.Minute
 
 // method returns how the client authenticates at the server.
@@ -128,64 +121,22 @@ func (who *Credentials) assertion(as *Metadata, now time.Time) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	header, err := segment(struct {
-		Alg string `json:"alg"`
-		Typ string `json:"typ"`
-		Kid string `json:"kid,omitempty"`
-	}{alg.name, "JWT", who.KeyID})
-	if err != nil {
-		return "", err
-	}
-	claims, err := segment(map[string]any{
+	token := jwt.NewWithClaims(alg.method, jwt.MapClaims{
 		"iss": who.ID, "sub": who.ID, "aud": as.Issuer, "jti": rand.Text(),
 		"iat": now.Unix(), "exp": now.Add(assertionTime).Unix(),
 	})
-	if err != nil {
-		return "", err
+	token.Header["alg"] = alg.name
+	if who.KeyID != "" {
+		token.Header["kid"] = who.KeyID
 	}
-	signature, err := alg.sign(who.Key, []byte(header+"."+claims))
+	signed, err := token.SignedString(who.Key)
 	if err != nil {
 		return "", fmt.Errorf("signing the client assertion: %w", err)
 	}
-	return header + "." + claims + "." + base64.RawURLEncoding.EncodeToString(signature), nil
+	return signed, nil
 }
 
-func segment(v any) (string, error) {
-	text, err := json.Marshal(v)
-	return base64.RawURLEncoding.EncodeToString(text), err
-}
-
-// An algorithm is one of JWS.
-type algorithm struct {
-	name  string
-	hash  crypto.Hash
-	pss   bool
-	curve elliptic.Curve // nil unless it is ECDSA
-}
-
-var algorithms = []algorithm{
-	{name: "RS256", hash: crypto.SHA256},
-	{name: "PS256", hash: crypto.SHA256, pss: true},
-	{name: "ES256", hash: crypto.SHA256, curve: elliptic.P256()},
-	{name: "ES384", hash: crypto.SHA384, curve: elliptic.P384()},
-	{name: "ES512", hash: crypto.SHA512, curve: elliptic.P521()},
-	{name: "EdDSA"},
-}
-
-// fits reports whether the algorithm is one for the key.
-func (a *algorithm) fits(key crypto.PublicKey) bool {
-	switch k := key.(type) {
-	case *rsa.PublicKey:
-		return a.curve == nil && a.hash != 0
-	case *ecdsa.PublicKey:
-		return a.curve != nil && a.curve == k.Curve
-	case ed25519.PublicKey:
-		return a.hash == 0
-	}
-	return false
-}
-
-// algorithm returns the configured one, or the first that fits the key and is offered.
+// algorithm returns the configured algorithm, or the first that fits the key and is offered.
 func (who *Credentials) algorithm(offered []string) (*algorithm, error) {
 	public := who.Key.Public()
 	for i := range algorithms {
@@ -199,29 +150,7 @@ func (who *Credentials) algorithm(offered []string) (*algorithm, error) {
 	if who.Algorithm != "" {
 		return nil, fmt.Errorf("the algorithm %q does not fit the client's key", short(who.Algorithm))
 	}
-	return nil, fmt.Errorf("the authorization server takes no algorithm of the client's key: it has %s", short(strings.Join(offered, ", ")))
-}
-
-func (a *algorithm) sign(key crypto.Signer, text []byte) ([]byte, error) {
-	var o crypto.SignerOpts = a.hash
-	if a.pss {
-		o = &rsa.PSSOptions{SaltLength: rsa.PSSSaltLengthEqualsHash, Hash: a.hash}
-	}
-	if a.hash != 0 {
-		h := a.hash.New()
-		h.Write(text)
-		text = h.Sum(nil)
-	}
-	signature, err := key.Sign(rand.Reader, text, o)
-	if err != nil || a.curve == nil {
-		return signature, err
-	}
-	var pair struct{ R, S *big.Int } // JWS wants the two numbers, each of full length
-	if _, err := asn1.Unmarshal(signature, &pair); err != nil {
-		return nil, err
-	}
-	size := (a.curve.Params().BitSize + 7) / 8
-	return append(pair.R.FillBytes(make([]byte, size)), pair.S.FillBytes(make([]byte, size))...), nil
+	return nil, fmt.Errorf("the authorization server accepts no algorithm of the client's key: it has %s", short(strings.Join(offered, ", ")))
 }
 
 // ParseKey returns the private key in a PEM text. Its errors hold nothing of the text.
