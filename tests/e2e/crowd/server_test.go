@@ -7,8 +7,6 @@ import (
 	"encoding/json"
 	"net"
 	"net/http"
-	"os"
-	"syscall"
 	"testing"
 	"time"
 
@@ -19,8 +17,8 @@ import (
 )
 
 // A journalingServer is the built-in server of one revision, which writes down each run
-// of a tool, and has two tools more: tell, which tells its caller the caller's own
-// words, and hang, which stops the process.
+// of a tool, and has one tool more: tell, which tells its caller the caller's own
+// words.
 type journalingServer struct {
 	server *builtin.Server
 	rev    protocol.Revision
@@ -51,16 +49,8 @@ func (y journalingPeer) Call(ctx context.Context, req *dragoman.Message, from dr
 	if req.Get("inputResponses") == nil && req.Get("requestState") == nil {
 		y.write("run " + req.Name())
 	}
-	switch req.Name() {
-	case "tell":
+	if req.Name() == "tell" {
 		return y.tell(ctx, req, from)
-	case "hang":
-		// Until somebody wakes the process, it neither reads nor writes.
-		if err := syscall.Kill(os.Getpid(), syscall.SIGSTOP); err != nil {
-			return nil, err
-		}
-		<-ctx.Done() // the signal may take a moment
-		return nil, context.Cause(ctx)
 	}
 	return y.Peer.Call(ctx, req, from)
 }

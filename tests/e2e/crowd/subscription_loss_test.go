@@ -4,17 +4,107 @@ package crowd
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"sync/atomic"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/era"
 	"github.com/dragoman-mcp/dragoman/internal/testkit/gatewaytest"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/peertest"
 	"github.com/dragoman-mcp/dragoman/protocol"
+	"github.com/dragoman-mcp/dragoman/transport/streamable"
 )
+
+// watched is a resource that changes.
+const watched = "test://watched-resource"
+
+// eras runs a test for each pair of eras, over each of the two great ways.
+func eras(t *testing.T, test func(t *testing.T, s *fixture)) {
+	t.Helper()
+	for _, client := range []protocol.Revision{protocol.LatestLegacy, protocol.Latest} {
+		for _, server := range []protocol.Revision{protocol.LatestLegacy, protocol.Latest} {
+			for _, way := range []string{overHTTP, overWS} {
+				t.Run(fmt.Sprintf("%s client over %s, %s server", client.Era(), way, server.Era()), func(t *testing.T) {
+					peertest.NoLeak(t)
+					test(t, &fixture{t: t, client: client, server: server, way: way, journal: newJournal(t)})
+				})
+			}
+		}
+	}
+}
+
+// A fixture is where an accident happens: one client, a bridge, a server.
+type fixture struct {
+	t              *testing.T
+	client, server protocol.Revision
+	way            string
+	journal        journal
+	*testClient
+	ctx context.Context
+}
+
+// set sets the fixture.
+func (s *fixture) set(settings *era.Server) {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), inTime)
+	s.t.Cleanup(cancel)
+	s.ctx = ctx
+	s.testClient = newBridge(s.t, settings).mustEnter(ctx, s.t, "guest", s.way, s.client)
+}
+
+// children sets the fixture with a server on stdio.
+func (s *fixture) children() {
+	s.t.Helper()
+	s.set(&era.Server{Dialer: child(s.t, s.server, s.journal)})
+}
+
+// An outcome is what a call has come to.
+type outcome struct {
+	resp *dragoman.Message
+	err  error
+}
+
+// failed fails the test unless err is an error of ours.
+func (s *fixture) failed(err error, code int, result string) {
+	s.t.Helper()
+	got, what := gatewaytest.Outcome(err)
+	if got != code {
+		s.t.Fatalf("got %v, want error %d", err, code)
+	}
+	if what != result {
+		s.t.Errorf("%v has the outcome %q, want %q", err, what, result)
+	}
+}
+
+// works fails the test unless requests are answered, in time. Those that are sent
+// before anybody can know of an accident may be lost, which the client is told.
+func (s *fixture) works() {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.ctx, patience)
+	defer cancel()
+	for {
+		err := s.wants(ctx, "echo", "still there", "still there")
+		if err == nil {
+			return
+		}
+		if s.failed(err, protocol.CodeLost, protocol.OutcomeUnknown); ctx.Err() != nil {
+			s.t.Fatalf("requests fail: %v", err)
+		}
+	}
+}
+
+// replaced fails the test unless a child answers that was not killed.
+func (s *fixture) replaced(killed []int) {
+	s.t.Helper()
+	before := len(s.journal.of("run echo"))
+	s.works()
+	ran := s.journal.of("run echo")
+	if len(ran) != before+1 || slices.Contains(killed, ran[len(ran)-1]) {
+		s.t.Errorf("echo was run by %d, which is not once more than %d times, and %d were killed", ran, before, killed)
+	}
+}
 
 // subscribes makes the client hear of changes of tools and of one resource. For
 // a modern client, the listen that ends comes out of the channel.
@@ -47,7 +137,7 @@ func (s *fixture) subscribes() <-chan outcome {
 // must waits until a notification of a method has come.
 func (s *fixture) must(method string) {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.ctx, soon)
+	ctx, cancel := context.WithTimeout(s.ctx, patience)
 	defer cancel()
 	if err := s.Add(ctx, method); err != nil {
 		s.t.Fatal(err)
@@ -77,7 +167,7 @@ func (s *fixture) changes() {
 // client begins another.
 func (s *fixture) wantReminded(listen <-chan outcome) {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.ctx, soon)
+	ctx, cancel := context.WithTimeout(s.ctx, patience)
 	defer cancel()
 	for {
 		news := s.News()
@@ -102,6 +192,14 @@ func (s *fixture) wantReminded(listen <-chan outcome) {
 	}
 }
 
+// web sets the fixture with a server on HTTP.
+func (s *fixture) web() *httpHost {
+	s.t.Helper()
+	h := listen(s.t, s.server, s.journal, "")
+	s.set(&era.Server{Dialer: &streamable.Client{URL: h.url(), Timeout: -1, Retry: &streamable.Retry{Min: 10 * time.Millisecond}}})
+	return h
+}
+
 // TestChildKilledUnderASubscription shows that a client hears of changes after
 // the server has died, and is told that it may have missed some.
 func TestChildKilledUnderASubscription(t *testing.T) {
@@ -116,68 +214,8 @@ func TestChildKilledUnderASubscription(t *testing.T) {
 	})
 }
 
-// TestListenEndsInGoodOrderIfTheServerStaysAway has a server die that cannot be
-// started again.
-func TestListenEndsInGoodOrderIfTheServerStaysAway(t *testing.T) {
-	eras(t, func(t *testing.T, s *fixture) {
-		var broken atomic.Bool
-		command := child(t, s.server, s.journal)
-		s.set(&era.Server{Dialer: dragoman.DialFunc(func(ctx context.Context, local dragoman.Peer) (dragoman.Conn, error) {
-			if broken.Load() {
-				return nil, errors.New("there is no server any more")
-			}
-			return command.Dial(ctx, local)
-		})})
-		listen := s.subscribes()
-		broken.Store(true)
-		killed := s.journal.kill(t)
-		if s.Modern() {
-			select {
-			case got := <-listen:
-				if got.err != nil || gatewaytest.Text(got.resp.Get("resultType")) != protocol.ResultComplete || got.resp.Meta(protocol.MetaSubscriptionID) == nil {
-					t.Errorf("the listen ended with %v, error %v", got.resp, got.err)
-				}
-			case <-time.After(soon):
-				t.Errorf("the listen has not ended after %v", soon)
-			}
-		}
-		if err := gatewaytest.Until(patience, func() error {
-			_, err := s.Request(s.ctx, protocol.MethodListTools, object{})
-			if code, _ := gatewaytest.Outcome(err); code != protocol.CodeUnavailable {
-				return fmt.Errorf("got %w, want error %d", err, protocol.CodeUnavailable)
-			}
-			return nil
-		}); err != nil {
-			t.Error(err)
-		}
-		broken.Store(false)
-		s.replaced(killed)
-		if s.Modern() {
-			s.subscribes()
-		}
-		s.changes() // a legacy client hears of it without another word
-	})
-}
-
-// TestServerThatComesBack has a server on HTTP vanish and come back at the same
+// TestServerThatComesBackIsListenedToAgain has a server on HTTP vanish and come back at the same
 // address.
-func TestServerThatComesBack(t *testing.T) {
-	eras(t, func(t *testing.T, s *fixture) {
-		h := s.web()
-		s.works()
-		done := s.begins("wait", object{})
-		h.vanish()
-		s.ends(done, protocol.CodeLost, protocol.OutcomeUnknown)
-		_, err := s.Tool(s.ctx, "echo", object{"text": "x"})
-		s.failed(err, protocol.CodeUnavailable, protocol.OutcomeNotSent)
-		listen(t, s.server, s.journal, h.address)
-		s.works()
-		s.journal.ran(t, "wait", 1)
-		s.journal.ran(t, "echo", 2)
-	})
-}
-
-// TestServerThatComesBackIsListenedToAgain is the same for subscriptions.
 func TestServerThatComesBackIsListenedToAgain(t *testing.T) {
 	eras(t, func(t *testing.T, s *fixture) {
 		h := s.web()

@@ -67,6 +67,47 @@ func TestPain2_SessionsOutliveARestart(t *testing.T) {
 	}
 }
 
+// TestPain2_SubscriptionsOutliveARestart kills the gateway. The client of a session that has
+// subscribed is told that the resource may have changed meanwhile, and of changes from then on.
+func TestPain2_SubscriptionsOutliveARestart(t *testing.T) {
+	t.Parallel() // with gateways of its own
+	for _, mode := range []string{fault.Legacy, fault.Modern} {
+		for _, isolation := range []string{"session", "client", "shared"} {
+			t.Run(mode+" server, isolation "+isolation, func(t *testing.T) {
+				t.Parallel() // with a gateway of its own
+				config := object{
+					"state":   filepath.Join(t.TempDir(), "state"),
+					"servers": object{server: with(child(t, mode, newJournal(t)), object{"isolation": isolation})},
+				}
+				g := gatewaytest.Serve(t, &gatewaytest.Options{Config: config})
+				ctx := gatewaytest.Hurry(t, gatewaytest.Patience)
+				v := openSession(ctx, t, g, server)
+				if got := read(t, v.post(ctx, `{"jsonrpc":"2.0","id":1,"method":"resources/subscribe","params":{"uri":"`+watched+`"}}`)); !strings.Contains(got, `"result"`) {
+					t.Fatalf("resources/subscribe: %s", got)
+				}
+				g.Leave()
+				g.Signal(syscall.SIGKILL)
+				g.Wait(gatewaytest.Patience)
+				again(t, g, config)
+				v.mustEcho(ctx, 2)
+				stream := v.get(ctx, "")
+				defer stream.Body.Close()
+				events := newEvents(stream.Body)
+				for id := 3; id < 5; id++ {
+					for told := false; !told; {
+						e, err := events.next()
+						if err != nil {
+							t.Fatal(err)
+						}
+						told = strings.Contains(e.data, protocol.NoteResourceUpdated) && strings.Contains(e.data, watched)
+					}
+					_ = read(t, v.call(ctx, id, "update_resource", nil))
+				}
+			})
+		}
+	}
+}
+
 // TestPain3_LostSessionsGet404 asks for sessions that do not exist, or no more.
 func TestPain3_LostSessionsGet404(t *testing.T) {
 	t.Parallel() // with a gateway of its own
