@@ -19,27 +19,30 @@ import (
 )
 
 // A chain is a server with what stands in front of it, wherever clients come in: at its
-// own endpoint, in a group, and among all. Where it is observed is told by whoever leads to it.
+// own endpoint, in a group, and among all. It stays for as long as the name of the server is
+// configured. Where it is observed is told by whoever leads to it.
 type chain struct {
-	up       *upstream.Upstream
+	service  *upstream.Service
 	log      *slog.Logger
 	views    *views
 	tags     *tags
-	requests dragoman.Peer    // as a server with an endpoint of its own
-	member   dragoman.Peer    // as a member of an aggregate
-	changes  subscription.Hub // of what a reload offers; those of the server itself do not come this way
-	known    *config.Server   // whose offers were published last; of who applies configurations
+	requests dragoman.Peer      // as a server with an endpoint of its own
+	member   dragoman.Peer      // as a member of an aggregate
+	changes  subscription.Hub   // of what a reload offers; those of the server itself do not come this way
+	known    *upstream.Upstream // whose lists were published last; guarded by Gateway.mu
+	config   *config.Server     // of it, when it was last applied; guarded by Gateway.mu
 }
 
 var (
 	_ dragoman.Acceptor = (*chain)(nil)
-	_ aggregate.Member  = (*chain)(nil)
+	_ aggregate.Member  = member{}
 )
 
-func newChain(up *upstream.Upstream, set *atomic.Pointer[rules.Set], tags *tags, log *slog.Logger, by event.Observers) *chain {
-	c := &chain{up: up, log: log, tags: tags, known: up.Config(), views: &views{server: up.Name(), config: up.Config, rules: set}}
-	c.requests = c.authorize(up.Requests(), nil, nil)
-	c.member = event.Observe(c.requests, &event.Link{Role: event.Member, Server: up.Name()}, by)
+func newChain(s *upstream.Service, set *atomic.Pointer[rules.Set], tags *tags, log *slog.Logger, by event.Observers) *chain {
+	c := &chain{service: s, log: log, tags: tags, known: s.Upstream(), config: s.Upstream().Config()}
+	c.views = &views{server: s.Name(), config: func() *config.Server { return s.Upstream().Config() }, rules: set}
+	c.requests = c.authorize(s.Requests(), nil, nil)
+	c.member = event.Observe(c.requests, &event.Link{Role: event.Member, Server: s.Name()}, by)
 	return c
 }
 
@@ -58,7 +61,7 @@ func (c *chain) Accept(ctx context.Context, client dragoman.Conn) (dragoman.Peer
 	if o, ok := c.tags.owner(caller); ok {
 		told = boundPeer{told, o}
 	}
-	peer, err := c.up.Accept(ctx, conversation{client, told})
+	peer, err := c.service.Accept(ctx, conversation{client, told})
 	if err != nil {
 		return nil, err
 	}
@@ -84,39 +87,51 @@ func (c conversation) Notify(ctx context.Context, note *dragoman.Message) error 
 	return c.by.Notify(ctx, note)
 }
 
+// A member is a server of an aggregate. It is another one when its upstream has been replaced:
+// nothing is known of that.
+type member struct {
+	*chain
+	up *upstream.Upstream
+}
+
 // Requests implements aggregate.Member: it takes requests of the modern era.
-func (c *chain) Requests() dragoman.Peer { return c.member }
+func (m member) Requests() dragoman.Peer { return m.member }
 
 // Name implements aggregate.Member.
-func (c *chain) Name() string { return c.up.Name() }
+func (m member) Name() string { return m.service.Name() }
 
 // Prefix implements aggregate.Member.
-func (c *chain) Prefix() *string { return c.up.Config().Tools.Prefix }
+func (m member) Prefix() *string { return m.up.Config().Tools.Prefix }
 
 // OnChange implements aggregate.Member: f is called when the server's lists change, or
 // what is offered of them.
 func (c *chain) OnChange(f func(note string)) (stop func()) {
-	end, endServer := c.changes.OnChange(f), c.up.OnChange(f)
+	end, endServer := c.changes.OnChange(f), c.service.OnChange(f)
 	return func() {
 		endServer()
 		end()
 	}
 }
 
-// announce publishes which lists are others by a new configuration than by the one before, as far as the server alone is concerned. ruled says
-// that there are other rules.
-func (c *chain) announce(ruled bool) {
-	old, now := c.known, c.up.Config()
-	c.known = now
+// announce publishes which lists are others by a new configuration than by the one before, as far as the server alone is concerned. changed says
+// that there are other rules. A server that replaces another one may have other lists.
+func (c *chain) announce(changed bool) {
+	up := c.service.Upstream()
+	old, now := c.config, up.Config()
+	if up != c.known {
+		changed = true
+		c.views.tools.Clear()
+	}
+	c.known, c.config = up, now
 	before, after := old.Tools, now.Tools
 	before.Timeout, after.Timeout, before.Prefix, after.Prefix = nil, nil, nil, nil
 	before.Limits, after.Limits = nil, nil
-	changed := protocol.Interest{
-		Tools:     ruled || !reflect.DeepEqual(before, after),
-		Prompts:   ruled || !reflect.DeepEqual(old.Prompts, now.Prompts),
-		Resources: ruled || !reflect.DeepEqual(old.Resources, now.Resources),
+	lists := protocol.Interest{
+		Tools:     changed || !reflect.DeepEqual(before, after),
+		Prompts:   changed || !reflect.DeepEqual(old.Prompts, now.Prompts),
+		Resources: changed || !reflect.DeepEqual(old.Resources, now.Resources),
 	}
-	for note := range changed.ChangeNotes() {
+	for note := range lists.ChangeNotes() {
 		c.changes.Publish(note)
 	}
 }
@@ -156,16 +171,15 @@ func (m missing) Requests() dragoman.Peer {
 type union struct {
 	all   *aggregate.Aggregate
 	front *era.Front // for clients of both eras
-	plain bool       // names are left as they are
 }
 
-func newUnion(g *Gateway, plain bool) *union {
-	all := aggregate.New(&aggregate.Options{Name: g.opts.Name, Version: g.opts.Version, Plain: plain, Logger: g.log})
-	return &union{all: all, plain: plain, front: era.NewFront(all, &era.FrontOptions{
+func newUnion(g *Gateway) *union {
+	all := aggregate.New(&aggregate.Options{Name: g.opts.Name, Version: g.opts.Version, Logger: g.log})
+	return &union{all: all, front: era.NewFront(all, &era.FrontOptions{
 		Name: g.opts.Name, Version: g.opts.Version, Logger: g.log,
 		Ended: func(ctx context.Context) {
 			for _, up := range g.manager.Upstreams() {
-				up.End(ctx)
+				up.Service().End(ctx)
 			}
 		},
 	})}

@@ -44,10 +44,11 @@
 // kinds of limits take 0.4 µs per call; a step without limits does not exist.
 //
 // The table of routes is replaced as a whole. Reloads come one after another: start new
-// upstreams, make their endpoints, swap the table, set the members of aggregates, shut
-// endpoints that no route leads to, retire their upstreams. Requests that were routed before
-// have 100 ms. Endpoints of one path share a store of sessions, so a session continues at the
-// replaced server and, if the store is a directory, in the next process. When filters or rules
+// upstreams, which get new requests from then on, make endpoints for new names, swap the table,
+// set the members of aggregates, retire upstreams that were replaced, shut down the endpoints of
+// names that are gone. The endpoint and the chain of a name stay for as long as it is
+// configured, and with them the connections and sessions of clients. If the store is a
+// directory, sessions continue in the next process too. When filters or rules
 // change, the chain reports the list changes to sessions and subscriptions that may receive
 // them. A server with errors in the configuration has no upstream but stays a member of its
 // aggregates, unavailable, so its names do not become those of another server.

@@ -3,9 +3,7 @@ package gateway
 import (
 	"cmp"
 	"context"
-	"iter"
 	"log/slog"
-	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -66,12 +64,10 @@ type DoorOptions struct {
 	IdleTimeout  time.Duration
 	Log          eventlog.Log
 	Store        streamable.SessionStore
-	Before       *Doors // whose place these take, with their Log and Store; may be nil
 	Logger       *slog.Logger
 }
 
-// caller returns what tells who makes a request at one door. It does not hold the options:
-// Before would be held with them, and so all doors that have been at a place.
+// caller returns what tells who makes a request at one door.
 func (o *DoorOptions) caller(door string) httpserver.CallerFunc {
 	who, denied := o.Caller, o.Denied
 	if who == nil {
@@ -90,7 +86,6 @@ func (o *DoorOptions) caller(door string) httpserver.CallerFunc {
 
 // Doors let clients to one server, over every transport.
 type Doors struct {
-	mcp   *streamable.Server
 	at    map[string]http.Handler
 	doors []func(context.Context) error // shut them
 }
@@ -102,9 +97,6 @@ func NewDoors(s *Backend, o *DoorOptions) *Doors {
 		MaxMessage: o.MaxMessage, MaxSessions: o.MaxSessions, MaxRequests: o.MaxRequests, IdleTimeout: o.IdleTimeout,
 		Log: o.Log, Store: o.Store, Logger: o.Logger,
 	}
-	if o.Before != nil {
-		mcp.Before = o.Before.mcp
-	}
 	old := &sse.Server{
 		Acceptor: s.Acceptor, Trusted: true, Caller: o.caller(doorSSE), MessagesPath: o.MessagesPath,
 		MaxMessage: o.MaxMessage, Logger: o.Logger,
@@ -114,7 +106,6 @@ func NewDoors(s *Backend, o *DoorOptions) *Doors {
 		MaxMessage: o.MaxMessage, Logger: o.Logger,
 	}
 	d := &Doors{
-		mcp:   mcp,
 		at:    map[string]http.Handler{MCPPath: mcp, SSEPath: old.Stream(), MessagesPath: old.Messages(), WSPath: sockets},
 		doors: []func(context.Context) error{mcp.Shutdown, old.Shutdown, sockets.Shutdown},
 	}
@@ -163,7 +154,6 @@ const (
 type routes struct {
 	servers map[string]*entry
 	groups  map[string]*entry // by the path that is before their doors
-	leaving []*entry          // what is gone but finishes what is under way
 	all     *entry
 	passes  []string // headers of callers that some server has passed on
 	rules   *atomic.Pointer[rules.Set]
@@ -174,7 +164,7 @@ type routes struct {
 func (t *routes) shows(e *entry, c *dragoman.Caller) bool {
 	set := t.rules.Load()
 	if e.chain != nil {
-		return set.Any(c, e.chain.Name())
+		return set.Any(c, e.chain.service.Name())
 	}
 	servers, ok := t.grouped[e]
 	return !ok || slices.ContainsFunc(servers, func(name string) bool { return set.Any(c, name) })
@@ -198,8 +188,8 @@ func (t *routes) members(names []string) []aggregate.Member {
 		switch e := t.servers[name]; {
 		case e == nil:
 			list = append(list, missing{&views{server: name, config: noConfig, rules: t.rules}})
-		case !e.chain.up.Config().Disabled:
-			list = append(list, e.chain)
+		case !e.chain.service.Upstream().Config().Disabled:
+			list = append(list, member{e.chain, e.chain.service.Upstream()})
 		}
 	}
 	return list
@@ -212,26 +202,9 @@ func noConfig() *config.Server { return &config.Server{} }
 func (t *routes) find(path string) (e *entry, rest string) {
 	if after, ok := strings.CutPrefix(path, serversPath); ok {
 		name, rest, _ := strings.Cut(after, "/")
-		if e = t.servers[name]; e == nil {
-			e, _ = findEntry(slices.Values(t.leaving), path)
-		}
-		return e, "/" + rest
+		return t.servers[name], "/" + rest
 	}
-	if len(t.groups)+len(t.leaving) == 0 {
-		return t.all, path
-	}
-	if e, rest = findEntry(maps.Values(t.groups), path); e == nil {
-		e, rest = findEntry(slices.Values(t.leaving), path)
-	}
-	if e != nil {
-		return e, rest
-	}
-	return t.all, path
-}
-
-// findEntry returns the entry that a path is of, and the path below it.
-func findEntry(list iter.Seq[*entry], path string) (e *entry, rest string) {
-	for e := range list {
+	for _, e := range t.groups {
 		if path == e.mcp {
 			return e, MCPPath
 		}
@@ -239,7 +212,7 @@ func findEntry(list iter.Seq[*entry], path string) (e *entry, rest string) {
 			return e, rest
 		}
 	}
-	return nil, ""
+	return t.all, path
 }
 
 // nearServers asks whether a server was meant that has nearly the name in the path and is

@@ -220,7 +220,7 @@ func TestOnlyTheListsAreAnnouncedThatAConfigurationChanges(t *testing.T) {
 	defer m.Shutdown(t.Context())
 	conf := config.Server{Name: "a", Command: "x", Disabled: true}
 	m.Apply([]*config.Server{&conf})
-	c := newChain(m.Upstream("a"), new(atomic.Pointer[rules.Set]), nil, slog.New(slog.DiscardHandler), nil)
+	c := newChain(m.Upstream("a").Service(), new(atomic.Pointer[rules.Set]), nil, slog.New(slog.DiscardHandler), nil)
 	var told []string
 	stop := c.OnChange(func(note string) { told = append(told, note) })
 	for _, step := range []struct {

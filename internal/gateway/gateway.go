@@ -32,15 +32,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/wire/httpserver"
 )
 
-const (
-	// DrainTimeout is how long requests under way may take when their server has
-	// been removed or replaced.
-	DrainTimeout = 10 * time.Second
-
-	// HandoverDelay is how long the doors of a server that was replaced stay open when
-	// requests are led to the new ones: those that were led there before come in.
-	HandoverDelay = 100 * time.Millisecond
-)
+// DrainTimeout is how long requests in flight may take when their server has been removed or
+// replaced.
+const DrainTimeout = 10 * time.Second
 
 // maxSessionRecords is how many sessions are remembered beyond their doors when there is no
 // directory for them.
@@ -183,13 +177,13 @@ func New(opts *Options, file *config.File) (*Gateway, error) {
 	})
 	switch {
 	case opts.Root != nil:
-		g.all = g.newEntry(event.Builtin, opts.RootName, "", opts.Root, nil)
+		g.all = g.newEntry(event.Builtin, opts.RootName, "", opts.Root)
 	case !opts.Single:
-		u := newUnion(g, false)
-		g.all = g.newEntry(event.AggregateEndpoint, "", "", u.backend(), nil)
+		u := newUnion(g)
+		g.all = g.newEntry(event.AggregateEndpoint, "", "", u.backend())
 		g.all.union = u
 	}
-	g.now.Store(&routes{all: g.all, rules: &g.rules})
+	g.now.Store(&routes{all: g.all, rules: &g.rules, servers: map[string]*entry{}, groups: map[string]*entry{}, grouped: map[*entry][]string{}})
 	g.seen = stamps(file.Files)
 	g.Apply(file)
 	return g, nil
@@ -201,10 +195,10 @@ func (g *Gateway) Backend() *Backend { return g.now.Load().all.backend }
 // Upstreams returns the servers, in the order of the configuration.
 func (g *Gateway) Upstreams() []*upstream.Upstream { return g.manager.Upstreams() }
 
-// Apply puts a configuration in the place of the one before: it starts the servers
-// that are new, leads requests there, and only then retires what is gone, which
-// finishes what is under way. What is unchanged goes on undisturbed. After Shutdown
-// nothing changes.
+// Apply puts a configuration in the place of the one before. Servers that are new get an
+// endpoint. Those that have changed keep theirs: new requests go to the new upstream, and the
+// old one finishes those in flight. The endpoints of what is removed are shut down. What is
+// unchanged is left alone. After Shutdown nothing changes.
 func (g *Gateway) Apply(file *config.File) upstream.Changes {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -217,45 +211,42 @@ func (g *Gateway) Apply(file *config.File) upstream.Changes {
 	}
 	ruled := g.setRules(file)
 	g.calls.Slow.Store(int64(cmp.Or(file.Log.Slow, logs.DefaultSlow)))
-	changes := g.manager.Apply(servers)
-	before := g.now.Load()
-	after := &routes{all: g.all, servers: make(map[string]*entry), groups: make(map[string]*entry), rules: &g.rules, grouped: make(map[*entry][]string)}
-	var gone []*entry
-	ups := g.manager.Upstreams()
-	after.passes = passes(ups)
+	changes, old := g.manager.Apply(servers)
+	before, ups := g.now.Load(), g.manager.Upstreams()
+	after := &routes{
+		all: g.all, passes: passes(ups), rules: &g.rules,
+		servers: maps.Clone(before.servers), groups: maps.Clone(before.groups), grouped: maps.Clone(before.grouped),
+	}
 	for _, up := range ups {
 		e := before.servers[up.Name()]
-		if e == nil || e.chain.up != up {
-			e = g.newServerEntry(up, e)
+		if e == nil || e.chain.service != up.Service() {
+			e = g.newServerEntry(up)
+			after.servers[up.Name()] = e
 		}
-		after.servers[up.Name()] = e
 		if g.opts.Single {
 			after.all = e
 		}
 	}
-	for name, e := range before.servers {
-		if after.servers[name] != e {
-			gone = append(gone, e)
-		}
+	removed := g.regroup(file, after)
+	for _, name := range changes.Removed {
+		removed = append(removed, before.servers[name])
 	}
-	gone = append(gone, g.regroup(file, after)...)
 	g.file = file
-	g.reroute(func(now *routes) *routes {
-		after.leaving = slices.Concat(now.leaving, gone)
-		return after
-	})
+	g.now.Store(after)
 	if g.all != nil && g.all.union != nil {
 		g.all.union.all.Set(after.members(file.All()))
 	}
-	for _, e := range after.servers {
-		e.chain.announce(ruled)
+	for _, up := range ups {
+		after.servers[up.Name()].chain.announce(ruled)
 	}
-	for _, e := range gone {
-		// Ends when what is under way does, or after DrainTimeout.
-		g.shuttingDown.Go(func() {
-			g.shutEntry(e)
-			g.removeEntry(e)
-		})
+	for _, e := range removed {
+		// Ends when the requests in flight do, or after DrainTimeout.
+		g.shuttingDown.Go(func() { g.remove(e) })
+	}
+	for _, up := range old {
+		if !slices.Contains(changes.Removed, up.Name()) {
+			g.shuttingDown.Go(func() { g.retire(up) }) // likewise
+		}
 	}
 	return changes
 }
@@ -268,18 +259,18 @@ func (g *Gateway) setRules(file *config.File) bool {
 	return g.file != nil && !(slices.Equal(g.file.Rules, file.Rules) && reflect.DeepEqual(g.file.RuleOptions(), file.RuleOptions()))
 }
 
-// newServerEntry makes the doors of a server, in place of others.
-func (g *Gateway) newServerEntry(up *upstream.Upstream, before *entry) *entry {
-	c := newChain(up, &g.rules, newTags(g.boundKey, up.Name(), g.policy.Anyone), g.log, g.observers)
-	e := g.newEntry(event.ServerEndpoint, up.Name(), serversPath+up.Name(), c.backend(), before)
+// newServerEntry makes the doors of a server.
+func (g *Gateway) newServerEntry(up *upstream.Upstream) *entry {
+	c := newChain(up.Service(), &g.rules, newTags(g.boundKey, up.Name(), g.policy.Anyone), g.log, g.observers)
+	e := g.newEntry(event.ServerEndpoint, up.Name(), serversPath+up.Name(), c.backend())
 	e.chain = c
 	return e
 }
 
-// newEntry returns the entry of what stands behind a path, in the place of another.
-func (g *Gateway) newEntry(role event.Role, name, path string, s *Backend, before *entry) *entry {
+// newEntry returns the entry of what stands behind a path.
+func (g *Gateway) newEntry(role event.Role, name, path string, s *Backend) *entry {
 	s = g.endpoint(role, name, s)
-	return &entry{Doors: g.doors(name, s, before), backend: s, path: path}
+	return &entry{Doors: g.doors(name, s), backend: s, path: path}
 }
 
 // endpoint puts the steps in front of a backend that every endpoint has: its requests are
@@ -318,13 +309,12 @@ func (g *Gateway) regroup(file *config.File, after *routes) (gone []*entry) {
 		if mcp == "" {
 			mcp = groupsPath + name + MCPPath
 		}
-		plain := group.Naming == "plain"
-		if e == nil || e.mcp != mcp || e.union.plain != plain {
-			u := newUnion(g, plain)
-			e = g.newEntry(event.AggregateEndpoint, "group "+name, strings.TrimSuffix(mcp, MCPPath), u.backend(), e)
+		if e == nil || e.mcp != mcp {
+			u := newUnion(g)
+			e = g.newEntry(event.AggregateEndpoint, "group "+name, strings.TrimSuffix(mcp, MCPPath), u.backend())
 			e.mcp, e.union = mcp, u
 		}
-		e.union.all.Set(after.members(group.Servers))
+		e.union.all.SetPlain(group.Naming == "plain", after.members(group.Servers))
 		made[name] = e
 		after.groups[e.path], after.grouped[e] = e, group.Servers
 	}
@@ -337,55 +327,47 @@ func (g *Gateway) regroup(file *config.File, after *routes) (gone []*entry) {
 	return gone
 }
 
-// shutEntry shuts doors that nothing leads to any more, and then retires who is behind
-// them: requests that have come in by the doors are carried out.
-func (g *Gateway) shutEntry(e *entry) {
-	if now, _ := g.now.Load().find(e.path + MCPPath); now != e {
-		time.Sleep(HandoverDelay) // nothing else tells when those have come in that know the old routes
-	}
+// remove shuts down the endpoint of a server or a group that is not configured any more. It
+// keeps its path until then, so that clients can send what belongs to requests in flight.
+func (g *Gateway) remove(e *entry) {
 	ctx, cancel := context.WithTimeout(context.Background(), DrainTimeout)
 	defer cancel()
 	if err := e.Shutdown(ctx); err != nil {
-		g.log.Warn("requests under way were cut", "path", e.path, "error", err)
+		g.log.Warn("requests in flight were cut", "path", e.path, "error", err)
 	}
 	if e.union != nil {
 		e.union.close()
 	} else {
-		e.chain.up.Retire(ctx)
+		e.chain.service.Upstream().Retire(ctx)
 	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	next, is := *g.now.Load(), func(_ string, other *entry) bool { return other == e }
+	next.servers, next.groups, next.grouped = maps.Clone(next.servers), maps.Clone(next.groups), maps.Clone(next.grouped)
+	maps.DeleteFunc(next.servers, is)
+	maps.DeleteFunc(next.groups, is)
+	delete(next.grouped, e)
+	g.now.Store(&next)
 }
 
-// reroute replaces the routes by others that are made of them.
-func (g *Gateway) reroute(change func(now *routes) *routes) {
-	for {
-		if now := g.now.Load(); g.now.CompareAndSwap(now, change(now)) {
-			return
-		}
+// retire stops an upstream that was replaced when its requests in flight have ended.
+func (g *Gateway) retire(up *upstream.Upstream) {
+	ctx, cancel := context.WithTimeout(context.Background(), DrainTimeout)
+	defer cancel()
+	if !up.Retire(ctx) {
+		g.log.Warn("requests in flight were cut", "server", up.Name(), "error", context.Cause(ctx))
 	}
-}
-
-// removeEntry has nothing lead to an entry any more.
-func (g *Gateway) removeEntry(e *entry) {
-	g.reroute(func(now *routes) *routes {
-		next := *now
-		next.leaving = slices.DeleteFunc(slices.Clone(now.leaving), func(other *entry) bool { return other == e })
-		return &next
-	})
 }
 
 // doors makes the doors of what a name means. Host and Origin have been checked
 // before, by Handler.
-func (g *Gateway) doors(name string, s *Backend, before *entry) *Doors {
+func (g *Gateway) doors(name string, s *Backend) *Doors {
 	limits := g.first.Limits
-	opts := &DoorOptions{
+	return NewDoors(s, &DoorOptions{
 		Caller: g.caller, Denied: g.deny, MessagesPath: g.opts.MessagesPath,
 		MaxMessage: int(limits.Message), MaxSessions: limits.Sessions, MaxRequests: limits.Calls, IdleTimeout: limits.IdleSession,
 		Log: g.events, Store: sessions{g.store, name}, Logger: g.mistakes.Logger(),
-	}
-	if before != nil {
-		opts.Before = before.Doors
-	}
-	return NewDoors(s, opts)
+	})
 }
 
 // HandlerOptions says whom a Handler answers.

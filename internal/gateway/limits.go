@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"runtime/debug"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -40,29 +39,19 @@ type entrance struct {
 	rates  *limit.Rates  // of callers; nil if there is no limit
 	calls  limit.Counts  // of callers
 	noID   noID
-	rooms  rooms // of bytes
-
-	mu       sync.Mutex
-	sessions map[string]*openSession // by their id
-	all      limit.Room              // sessions
-	each     limit.Counts            // sessions of callers
-}
-
-// An openSession is a session with an id. A door that takes it over opens it once more.
-type openSession struct {
-	key   string // of the caller who opened it first, for whom it counts
-	times int
+	rooms  rooms        // of bytes
+	all    limit.Room   // sessions
+	each   limit.Counts // sessions of callers
 }
 
 func newEntrance(l *config.Limits, log *slog.Logger) *entrance {
 	return &entrance{
 		limits: *l, log: log, memory: limit.NewMemory(memoryLimit(l), nil),
-		rates:    limit.NewRates(l.RatePerCaller, l.BurstPerCaller),
-		calls:    limit.Counts{Max: l.CallsPerCaller},
-		rooms:    newRooms(memoryLimit(l)),
-		sessions: make(map[string]*openSession),
-		all:      limit.Room{Max: cmp.Or(l.Sessions, streamable.DefaultMaxSessions)},
-		each:     limit.Counts{Max: cmp.Or(l.SessionsPerCaller, defaultSessionsPerCaller)},
+		rates: limit.NewRates(l.RatePerCaller, l.BurstPerCaller),
+		calls: limit.Counts{Max: l.CallsPerCaller},
+		rooms: newRooms(memoryLimit(l)),
+		all:   limit.Room{Max: cmp.Or(l.Sessions, streamable.DefaultMaxSessions)},
+		each:  limit.Counts{Max: cmp.Or(l.SessionsPerCaller, defaultSessionsPerCaller)},
 	}
 }
 
@@ -176,40 +165,24 @@ func (e *entrance) refused(req *dragoman.Message, refusal *dragoman.Error) (*dra
 	return nil, &event.Refusal{Answer: refusal}
 }
 
-// openSession counts a session until close, or returns why it is refused.
-func (e *entrance) openSession(c *dragoman.Caller) (closeSession func(), refusal *dragoman.Error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	s := e.sessions[c.Session]
-	if s == nil {
-		s = &openSession{key: limitKey(c)}
-		if refusal := e.noSession(s.key); refusal != nil {
-			return nil, refusal
-		}
-		if !e.all.Enter() {
-			return nil, upstream.TooMany(protocol.LimitGateway, "there are too many sessions")
-		}
-		if !e.each.Enter(s.key) {
-			e.all.Leave()
-			return nil, e.tooManySessions()
-		}
-		if c.Session != "" {
-			e.sessions[c.Session] = s
-		}
+// openSession counts a session until closeSession, or returns why it is refused.
+func (e *entrance) openSession(key string) (refusal *dragoman.Error) {
+	if refusal := e.noSession(key); refusal != nil {
+		return refusal
 	}
-	s.times++
-	return sync.OnceFunc(func() { e.closeSession(c.Session, s) }), nil
+	if !e.all.Enter() {
+		return upstream.TooMany(protocol.LimitGateway, "there are too many sessions")
+	}
+	if !e.each.Enter(key) {
+		e.all.Leave()
+		return e.tooManySessions()
+	}
+	return nil
 }
 
-func (e *entrance) closeSession(id string, s *openSession) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if s.times--; s.times > 0 {
-		return
-	}
-	delete(e.sessions, id)
+func (e *entrance) closeSession(key string) {
 	e.all.Leave()
-	e.each.Leave(s.key)
+	e.each.Leave(key)
 }
 
 func shortOfMemory() *dragoman.Error {
@@ -233,22 +206,22 @@ type guardedAcceptor struct {
 // Accept implements dragoman.Acceptor.
 func (a *guardedAcceptor) Accept(ctx context.Context, client dragoman.Conn) (dragoman.Peer, error) {
 	e, caller := a.entrance, dragoman.CallerOf(ctx)
-	closed, refusal := e.openSession(caller)
-	if refusal != nil {
+	key := limitKey(caller)
+	if refusal := e.openSession(key); refusal != nil {
 		return nil, refusal
 	}
 	peer, err := a.acceptor.Accept(ctx, client)
 	if err != nil {
-		closed()
+		e.closeSession(key)
 		return nil, err
 	}
-	afterDone(client, closed)
+	afterDone(client, func() { e.closeSession(key) })
 	l := &e.limits
 	in := notified{Peer: peer, entrance: e, caller: caller, rate: limit.NewBucket(l.Rate, l.Burst), began: new(atomic.Bool)}
 	if e.memory == nil && e.rates == nil && e.calls.Max == 0 && l.Rate.Count == 0 && l.Calls == 0 {
 		return in, nil
 	}
-	return &guardedSession{notified: in, key: limitKey(caller), door: caller.Door, calls: limit.Room{Max: l.Calls}}, nil
+	return &guardedSession{notified: in, key: key, door: caller.Door, calls: limit.Room{Max: l.Calls}}, nil
 }
 
 // afterDone has f called when a conversation is over.

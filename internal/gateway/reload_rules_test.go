@@ -315,7 +315,7 @@ func TestS48_NoCallIsRefusedWhileServersAreReplaced(t *testing.T) {
 	}
 	for n := range reloads {
 		g.reload(config(n + 1))
-		for _, count := range counts { // sessions are taken over by the new doors
+		for _, count := range counts { // sessions continue at the new server
 			before := count.Load()
 			eventually(t, "a call that began after the reload has ended", func() bool { return count.Load() > before+1 || t.Failed() })
 		}

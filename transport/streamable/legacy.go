@@ -53,7 +53,7 @@ func (s *Server) legacy(x *httpserver.Exchange, m *dragoman.Message) error {
 			return err
 		}
 	default:
-		ss.reply(m)
+		_ = ss.questions.Answer(m) // a response to no request is ignored
 	}
 	x.Accepted()
 	return nil
@@ -234,7 +234,7 @@ func (ss *session) serveBatch(x *httpserver.Exchange, messages []*dragoman.Messa
 	for _, m := range messages {
 		switch m.Kind() {
 		case dragoman.Response:
-			ss.reply(m)
+			_ = ss.questions.Answer(m) // a response to no request is ignored
 		case dragoman.Notification:
 			_ = ss.notify(m) // the rest of the batch has its answers all the same
 		default:
@@ -335,8 +335,6 @@ func (s *Server) delete(x *httpserver.Exchange) error {
 		return err
 	case !ss.end(nil):
 		return sessionGone()
-	default:
-		s.predecessors(ss.id, ss.identity, func(o *session) bool { o.end(nil); return false })
 	}
 	x.NoContent()
 	return nil

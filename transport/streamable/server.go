@@ -63,11 +63,6 @@ type Server struct {
 	// be resumed if Log outlives it too. If nil, sessions end with the Server.
 	Store SessionStore
 
-	// Before is the Server whose place this one takes, and whose Store and Log
-	// it has, while that is shut down: streams of calls that it finishes can be
-	// resumed here, and be cancelled and answered. It may be nil.
-	Before *Server
-
 	// MaxMessage is the largest body, in bytes. Zero means
 	// dragoman.DefaultMaxMessage; negative means no limit.
 	MaxMessage int
@@ -96,7 +91,6 @@ type Server struct {
 	startDraining context.CancelFunc
 	quiet         *httpframe.Timeouts         // of answers that are no stream yet, see postAnswer.Expired
 	records       *sessions.Records[*session] // nil without a Store
-	link          sessions.Link[*Server]
 
 	mu       sync.Mutex
 	sessions map[string]*session
@@ -143,14 +137,8 @@ func (s *Server) prepare() {
 	s.sessions = make(map[string]*session)
 	s.draining, s.startDraining = context.WithCancel(context.Background())
 	context.AfterFunc(s.door.Aborted(), s.endSessions)
-	s.link.Server = s
 	if s.Store != nil {
 		s.records = sessions.NewRecords[*session](s.Store, s.opts.idle, s.opts.logger)
-		if s.Before != nil {
-			s.Before.once.Do(s.Before.prepare)
-			s.link.Follow(&s.Before.link)
-			s.Before = nil // so that nobody holds on to one that has ended
-		}
 	}
 }
 
@@ -191,7 +179,6 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	if s.records != nil {
 		s.records.Close()
 	}
-	s.link.End()
 	return err
 }
 

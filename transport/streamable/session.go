@@ -355,19 +355,12 @@ func (ss *session) sendRequest(ctx context.Context, req *dragoman.Message, from 
 	return q.Incoming(resp), nil
 }
 
-// reply takes a response of the client. One to no question is ignored.
-func (ss *session) reply(resp *dragoman.Message) {
-	if ss.questions.Answer(resp) != jsonrpc.Matched {
-		ss.server.predecessors(ss.id, ss.identity, func(o *session) bool { return o.questions.Answer(resp) == jsonrpc.Matched })
-	}
-}
-
 // notify takes a notification of the client. The error says why the peer does not take it.
 func (ss *session) notify(note *dragoman.Message) error {
 	switch note.Method() {
 	case protocol.NoteCancelled:
-		if id, ok := dragoman.ParseID(note.Get("requestId")); ok && !ss.cancelRequest(id) {
-			ss.server.predecessors(ss.id, ss.identity, func(o *session) bool { return o.cancelRequest(id) })
+		if id, ok := dragoman.ParseID(note.Get("requestId")); ok {
+			ss.cancelRequest(id)
 		}
 		return nil
 	case protocol.NoteProgress:
@@ -403,14 +396,12 @@ func (ss *session) removeRequest(req *dragoman.Message) {
 	delete(ss.open, req.ID().Key())
 }
 
-// cancelRequest cancels a request, and reports whether there was one.
-func (ss *session) cancelRequest(id dragoman.ID) bool {
+// cancelRequest cancels a request, if it is in flight.
+func (ss *session) cancelRequest(id dragoman.ID) {
 	ss.mu.Lock()
 	ctx := ss.open[id.Key()]
 	ss.mu.Unlock()
 	if ctx != nil {
 		ctx.cancel(dragoman.ErrCancelled)
-		return true
 	}
-	return false
 }

@@ -194,30 +194,13 @@ func (s *Server) deleteRecorded(x *httpserver.Exchange) error {
 	if !s.records.Delete(id) {
 		return sessionGone()
 	}
-	s.predecessors(id, x.Caller.Identity(), func(ss *session) bool { ss.end(nil); return false })
 	return nil
 }
 
-// predecessors calls f with the session of that id at each Server before this one, until
-// f returns true. It reports whether f has. So what a client sends about a call that an
-// old Server finishes reaches that Server.
-func (s *Server) predecessors(id, owner string, f func(*session) bool) bool {
-	return s.link.Before(func(o *Server) bool {
-		o.mu.Lock()
-		ss := o.sessions[id]
-		o.mu.Unlock()
-		return ss != nil && ss.identity == owner && f(ss)
-	})
-}
-
-// reopenStream returns a stream that the session does not have at this Server: that of a
-// Server before it which still runs, or else what has been logged of it.
-func (ss *session) reopenStream(ctx context.Context, name string, position int64) (es *eventStream, err error) {
+// reopenStream returns what has been logged of a stream that an earlier Server had.
+func (ss *session) reopenStream(ctx context.Context, name string, position int64) (*eventStream, error) {
 	if ss.server.records == nil {
 		return nil, streamGone()
-	}
-	if ss.server.predecessors(ss.id, ss.identity, func(o *session) bool { es = o.stream(name); return es != nil }) {
-		return es, nil
 	}
 	requests := sessions.RequestsOf(name)
 	if len(requests) == 0 || ss.streamPrefix != "" && strings.HasPrefix(name, ss.streamPrefix) {

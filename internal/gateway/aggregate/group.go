@@ -71,9 +71,9 @@ func (g *group) has(s *source) bool {
 	return slices.ContainsFunc(g.members, func(m *member) bool { return m.source == s })
 }
 
-// equal reports whether two groups have the same members with the same prefixes.
+// equal reports whether two groups have the same members with the same names.
 func (g *group) equal(other *group) bool {
-	return slices.EqualFunc(g.members, other.members, func(m, o *member) bool {
+	return g.plain == other.plain && slices.EqualFunc(g.members, other.members, func(m, o *member) bool {
 		return m.source == o.source && m.prefix == o.prefix
 	})
 }
@@ -88,7 +88,10 @@ func (g *group) same(m Member) *source {
 
 // Set replaces the members, in their order. Those that were there before stay as
 // they are. Who listens is told that lists have changed, if anything has.
-func (a *Aggregate) Set(members []Member) {
+func (a *Aggregate) Set(members []Member) { a.SetPlain(a.opts.Plain, members) }
+
+// SetPlain is Set with another naming than that of Options.
+func (a *Aggregate) SetPlain(plain bool, members []Member) {
 	a.setting.Lock()
 	defer a.setting.Unlock()
 	if a.ctx.Err() != nil {
@@ -108,7 +111,7 @@ func (a *Aggregate) Set(members []Member) {
 		}
 		sources = append(sources, s)
 	}
-	next := newGroup(sources, a.opts.Plain)
+	next := newGroup(sources, plain)
 	if next.equal(old) {
 		return
 	}

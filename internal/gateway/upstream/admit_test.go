@@ -22,7 +22,7 @@ func TestS37_RequestsUnderWayAreBoundedAndOthersWaitASecond(t *testing.T) {
 		for range 10 {
 			go func() {
 				began := time.Now()
-				code := codeOf(call(t.Context(), u.Requests(), "slow", `{"ms":5000}`))
+				code := codeOf(call(t.Context(), u.Service().Requests(), "slow", `{"ms":5000}`))
 				ends <- end{code, time.Since(began)}
 			}()
 		}
@@ -52,7 +52,7 @@ func TestWhoWaitsIsLetInInOrder(t *testing.T) {
 		synctest.Wait()
 		done := make(chan int, 3)
 		for range 3 {
-			go func() { done <- codeOf(call(t.Context(), u.Requests(), "slow", `{"ms":300}`)) }()
+			go func() { done <- codeOf(call(t.Context(), u.Service().Requests(), "slow", `{"ms":300}`)) }()
 			synctest.Wait()
 		}
 		for range 3 {
@@ -72,11 +72,11 @@ func TestSubscriptionsDoNotCount(t *testing.T) {
 		synctest.Wait()
 		for range 3 {
 			go func() {
-				_, _ = ask(t.Context(), u.Requests(), protocol.MethodListen, `{"notifications":{"toolsListChanged":true}}`)
+				_, _ = ask(t.Context(), u.Service().Requests(), protocol.MethodListen, `{"notifications":{"toolsListChanged":true}}`)
 			}()
 		}
 		synctest.Wait()
-		echo(t, u.Requests())
+		echo(t, u.Service().Requests())
 	})
 }
 
@@ -87,11 +87,11 @@ func TestToolMayTakeLongerOrShorterThanOthers(t *testing.T) {
 			Tools:   config.Tools{Timeout: map[string]time.Duration{"slow": time.Minute, "wait": time.Second}},
 		})
 		synctest.Wait()
-		if code := codeOf(call(t.Context(), u.Requests(), "slow", `{"ms":30000}`)); code != 0 {
+		if code := codeOf(call(t.Context(), u.Service().Requests(), "slow", `{"ms":30000}`)); code != 0 {
 			t.Errorf("the tool with a minute got %d after half of it", code)
 		}
 		began := time.Now()
-		if code := codeOf(call(t.Context(), u.Requests(), "wait", `{}`)); code != protocol.CodeTimeout || time.Since(began) != time.Second {
+		if code := codeOf(call(t.Context(), u.Service().Requests(), "wait", `{}`)); code != protocol.CodeTimeout || time.Since(began) != time.Second {
 			t.Errorf("the tool with a second got %d after %v", code, time.Since(began))
 		}
 	})

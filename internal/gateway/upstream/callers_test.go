@@ -53,7 +53,7 @@ func TestS28_HeadersArePassedOnOnlyAsConfiguredAndToNobodyElse(t *testing.T) {
 				h := http.Header{"X-User-Token": {token}, "Cookie": {"CANARY"}, "Authorization": {"Bearer CANARY"}}
 				ctx := dragoman.WithCaller(t.Context(), &dragoman.Caller{Address: who, Header: h})
 				for _, method := range []string{protocol.MethodCallTool, protocol.MethodListTools} {
-					resp, err := ask(ctx, u.Requests(), method, `{"name":"x","arguments":{}}`)
+					resp, err := ask(ctx, u.Service().Requests(), method, `{"name":"x","arguments":{}}`)
 					if err != nil {
 						t.Errorf("%s: %v", who, err)
 						return
@@ -74,7 +74,7 @@ func TestS28_HeadersArePassedOnOnlyAsConfiguredAndToNobodyElse(t *testing.T) {
 		if shown := string(text) + fmt.Sprint(u.Logs()); strings.Contains(shown, "token-of-") || strings.Contains(shown, "configured") {
 			t.Errorf("a value is shown: %s", shown)
 		}
-		resp, err := ask(dragoman.WithCaller(t.Context(), &dragoman.Caller{Address: "nobody"}), u.Requests(), protocol.MethodListTools, `{}`)
+		resp, err := ask(dragoman.WithCaller(t.Context(), &dragoman.Caller{Address: "nobody"}), u.Service().Requests(), protocol.MethodListTools, `{}`)
 		if err != nil || strings.Contains(resp.String(), "token-of-") {
 			t.Errorf("a caller without a value: %v %v", resp, err)
 		}
@@ -91,7 +91,7 @@ func TestSetsOfPassedValuesAreBounded(t *testing.T) {
 		u := mirrors(t, &config.Server{PassHeaders: map[string]string{"X-Token": "X-Token"}, Sessions: 64})
 		for n := range 64 + 20 {
 			ctx := dragoman.WithCaller(t.Context(), &dragoman.Caller{Address: "a", Header: http.Header{"X-Token": {fmt.Sprint("value-", n)}}})
-			if resp, err := ask(ctx, u.Requests(), protocol.MethodListTools, `{}`); codeOf(resp, err) != 0 || err != nil {
+			if resp, err := ask(ctx, u.Service().Requests(), protocol.MethodListTools, `{}`); codeOf(resp, err) != 0 || err != nil {
 				t.Fatalf("caller %d: %v %v", n, resp, err)
 			}
 			time.Sleep(time.Millisecond)
@@ -114,7 +114,7 @@ func TestVariablesArePassedOnToAProcessOfTheCallersOwn(t *testing.T) {
 			value := fmt.Sprint("value-of-", n)
 			ctx := dragoman.WithCaller(t.Context(), &dragoman.Caller{Address: fmt.Sprint(n), Header: http.Header{"X-Key": {value}, "X-Other": {"CANARY"}}})
 			for range 3 {
-				resp, err := call(ctx, u.Requests(), "whoami", `{}`)
+				resp, err := call(ctx, u.Service().Requests(), "whoami", `{}`)
 				if err != nil || strings.Count(resp.String(), "value-of-") != 1 || !strings.Contains(resp.String(), "USER_KEY="+value) || strings.Contains(resp.String(), "CANARY") {
 					t.Errorf("caller %d: %v %v", n, resp, err)
 				}

@@ -95,12 +95,12 @@ func TestATokenIsRotatedWithoutARestart(t *testing.T) {
 	g, name := guard(t, "Bearer token-one", false), writeFile(t, "token-one")
 	up := manageURL(t, &config.Server{URL: g.URL, Auth: config.ServerAuth{TokenFile: name}}, nil)
 	awaits(t, up, Ready)
-	echo(t, up.Requests())
+	echo(t, up.Service().Requests())
 	g.wants("Bearer token-two")
 	if err := os.WriteFile(name, []byte("token-two"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	echo(t, up.Requests())
+	echo(t, up.Service().Requests())
 	if st := up.Status(); st.Restarts != 0 || st.State != Ready {
 		t.Errorf("%+v", st)
 	}
@@ -110,7 +110,7 @@ func TestAServerWithoutItsTokenIsAwayUntilItIsThere(t *testing.T) {
 	g, name := guard(t, "Bearer token-one", false), filepath.Join(t.TempDir(), "token")
 	up := manageURL(t, &config.Server{URL: g.URL, Auth: config.ServerAuth{TokenFile: name}}, nil)
 	awaits(t, up, BackingOff)
-	resp, err := call(t.Context(), up.Requests(), "echo", `{"text":"x"}`)
+	resp, err := call(t.Context(), up.Service().Requests(), "echo", `{"text":"x"}`)
 	if code := outcome(resp, err); code != protocol.CodeUnavailable || !strings.Contains(resp.String(), "token file") {
 		t.Errorf("%d %v %v", code, resp, err)
 	}
@@ -121,7 +121,7 @@ func TestAServerWithoutItsTokenIsAwayUntilItIsThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	awaits(t, up, Ready)
-	echo(t, up.Requests())
+	echo(t, up.Service().Requests())
 }
 
 func TestWhoIsRefusedIsToldWhatAndWhatToDo(t *testing.T) {
@@ -156,7 +156,7 @@ func TestWhoIsRefusedIsToldWhatAndWhatToDo(t *testing.T) {
 			test.server.URL = g.URL
 			up := manageURL(t, &test.server, opts)
 			awaits(t, up, BackingOff)
-			resp, err := call(t.Context(), up.Requests(), "echo", `{"text":"x"}`)
+			resp, err := call(t.Context(), up.Service().Requests(), "echo", `{"text":"x"}`)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -179,7 +179,7 @@ func TestARefusalOfARunningServerIsExplainedToTheCaller(t *testing.T) {
 	up := manageURL(t, &config.Server{URL: g.URL, Headers: map[string]string{"Authorization": "Bearer sekret-token"}}, nil)
 	awaits(t, up, Ready)
 	g.wants("Bearer another")
-	resp, err := call(t.Context(), up.Requests(), "echo", `{"text":"x"}`)
+	resp, err := call(t.Context(), up.Service().Requests(), "echo", `{"text":"x"}`)
 	if err == nil {
 		err = resp.RPCError()
 	}
@@ -254,7 +254,7 @@ func TestAServerOfAPrivateAuthorityIsReachedThroughItsProxy(t *testing.T) {
 	ca := writeFile(t, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: g.Certificate().Raw})))
 	up := manageURL(t, &config.Server{URL: g.URL, TLS: config.ServerTLS{CA: ca}, Proxy: p.URL}, nil)
 	awaits(t, up, Ready)
-	echo(t, up.Requests())
+	echo(t, up.Service().Requests())
 	if p.tunnels.Load() == 0 {
 		t.Error("it was reached without the proxy")
 	}
@@ -277,7 +277,7 @@ func TestAServerAndItsAuthorizationServerAreReachedThroughOneProxy(t *testing.T)
 	}
 	visit(t, up.Status().SignIn)
 	awaits(t, up, Ready)
-	echo(t, up.Requests())
+	echo(t, up.Service().Requests())
 	if s.Count("code") != 1 || p.requests.Load() <= before {
 		t.Errorf("%d codes, %d requests through the proxy", s.Count("code"), p.requests.Load())
 	}

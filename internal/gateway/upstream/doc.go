@@ -1,7 +1,12 @@
-// Package upstream keeps named servers running. A [Manager] has one [Upstream] per server of
-// the configuration; internal/gateway passes requests to them.
+// Package upstream keeps named servers running. A [Manager] has one [Service] and one
+// [Upstream] per server of the configuration; internal/gateway passes requests to the Service.
 //
-//	config.Server ──▶ Upstream ─ retired? ─ lists ─ available? ─ slot ─▶ era.Server ─▶ supervisor ─▶ target
+//	Service ──▶ Upstream ─ retired? ─ lists ─ available? ─ slot ─▶ era.Server ─▶ supervisor ─▶ target
+//
+// The Service stays for as long as the name is configured. A server whose configuration has
+// changed is another Upstream behind it, with an era.Server of its own. The Service remembers
+// the handshake of each session, and repeats it at the new upstream when the session is used
+// next. The old upstream finishes its requests in flight.
 //
 // The supervisor is the dialer of the era.Server: it sees every connection and its outcome,
 // waits between attempts, and opens the breaker for a server that keeps failing. On a
@@ -10,7 +15,8 @@
 // in an outage has not been sent.
 //
 //	manager.go     all servers, and what a configuration changes
-//	upstream.go    one server: its requests and sessions, and its status
+//	service.go     one server for its clients: requests and sessions
+//	upstream.go    one server as configured: its requests, and its status
 //	settings.go    its configuration, with defaults
 //	admit.go       slots and queue
 //	lists.go       lists of tools, prompts and resources

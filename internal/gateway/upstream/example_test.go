@@ -8,7 +8,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/gateway/upstream"
 )
 
-// Servers are started as their configuration says, and have two doors each.
+// Servers are started as their configuration says, and have clients of both eras.
 func Example() {
 	m := upstream.New(nil)
 	m.Apply([]*config.Server{
@@ -18,7 +18,7 @@ func Example() {
 	for _, u := range m.Upstreams() {
 		fmt.Println(u.Name(), "is", u.State())
 	}
-	changes := m.Apply([]*config.Server{{Name: "files", Command: "files-server", Lazy: true}})
+	changes, _ := m.Apply([]*config.Server{{Name: "files", Command: "files-server", Lazy: true}})
 	fmt.Println("kept:", changes.Kept, "removed:", changes.Removed)
 	if err := m.Shutdown(context.Background()); err != nil {
 		fmt.Println(err)

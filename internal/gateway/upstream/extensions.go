@@ -188,7 +188,7 @@ func (u *Upstream) fetchExtended(method, extensions string, e *extendedList) {
 		u.lists.mu.Unlock()
 		close(done)
 		if changed {
-			u.changes.Publish(subscription.ListChanged(k.note))
+			u.service.changes.Publish(subscription.ListChanged(k.note))
 		}
 	}) {
 		return

@@ -98,7 +98,7 @@ func toolsFor(t *testing.T, u *Upstream, who, extensions string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	resp, err := u.Requests().Call(dragoman.WithCaller(t.Context(), &dragoman.Caller{Address: who}), req, nil)
+	resp, err := u.Service().Requests().Call(dragoman.WithCaller(t.Context(), &dragoman.Caller{Address: who}), req, nil)
 	if err != nil || resp.IsError() {
 		t.Fatal(resp, err)
 	}
@@ -157,7 +157,7 @@ func TestListForExtensionsThatTakesLongIsAnnouncedWhenItIsThere(t *testing.T) {
 	withShowing(t, nil, func(t *testing.T, s *showing, u *Upstream, _ func() int) {
 		s.slow.Store(int64(3 * time.Second))
 		told := make(chan string, 8)
-		defer u.OnChange(func(note string) { told <- note })()
+		defer u.Service().OnChange(func(note string) { told <- note })()
 		began := time.Now()
 		if got := toolsFor(t, u, "a", `{"ui":{}}`); got != "plain" || time.Since(began) != extensionWait {
 			t.Errorf("after %v: got %q", time.Since(began), got)

@@ -91,17 +91,17 @@ func TestS43_ServerBehindHTTPGoesAndComesBack(t *testing.T) {
 			s := newSite(t, mode)
 			u := managing(t, &config.Server{Name: "s", URL: "http://" + s.address + "/mcp", Retry: config.Retry{Max: time.Second}})
 			awaits(t, u, Ready)
-			echo(t, u.Requests())
+			echo(t, u.Service().Requests())
 			eventually(t, "its tools are known", func() bool { return u.Status().Tools > 0 })
 			if st := u.Status(); st.Era != mode {
 				t.Errorf("status: %+v", st)
 			}
 			s.close()
 			eventually(t, "the call fails", func() bool {
-				return outcome(call(t.Context(), u.Requests(), "echo", `{"text":"x"}`)) != 0
+				return outcome(call(t.Context(), u.Service().Requests(), "echo", `{"text":"x"}`)) != 0
 			})
 			began := time.Now()
-			resp, err := call(t.Context(), u.Requests(), "echo", `{"text":"x"}`)
+			resp, err := call(t.Context(), u.Service().Requests(), "echo", `{"text":"x"}`)
 			if code := outcome(resp, err); code != protocol.CodeUnavailable {
 				t.Errorf("while it is away: got %d, want %d", code, protocol.CodeUnavailable)
 			}
@@ -111,7 +111,7 @@ func TestS43_ServerBehindHTTPGoesAndComesBack(t *testing.T) {
 			awaits(t, u, BackingOff)
 			s.open()
 			awaits(t, u, Ready)
-			echo(t, u.Requests())
+			echo(t, u.Service().Requests())
 		})
 	}
 }
@@ -122,7 +122,7 @@ func TestS43_ServerThatIsOverloadedIsLeftAlone(t *testing.T) {
 	eventually(t, "its tools are known", func() bool { return u.Status().Tools > 0 && u.Status().Resources > 0 })
 	s.status.Store(http.StatusServiceUnavailable)
 	before := time.Now()
-	if code := outcome(call(t.Context(), u.Requests(), "echo", `{"text":"x"}`)); code != protocol.CodeOverloaded {
+	if code := outcome(call(t.Context(), u.Service().Requests(), "echo", `{"text":"x"}`)); code != protocol.CodeOverloaded {
 		t.Fatalf("the call got %d, want %d", code, protocol.CodeOverloaded)
 	}
 	asked := s.asked.Load()
@@ -133,7 +133,7 @@ func TestS43_ServerThatIsOverloadedIsLeftAlone(t *testing.T) {
 	}
 	s.status.Store(0)
 	awaits(t, u, Ready)
-	echo(t, u.Requests())
+	echo(t, u.Service().Requests())
 }
 
 func TestServerThatWantsAuthorizationIsToldOfAndTriedAgain(t *testing.T) {
@@ -152,7 +152,7 @@ func testAuthorizationWanted(t *testing.T, era string) {
 	if st := u.Status(); !strings.Contains(st.LastError, "401") {
 		t.Errorf("status: %+v", st)
 	}
-	resp, err := call(t.Context(), u.Requests(), "echo", `{"text":"x"}`)
+	resp, err := call(t.Context(), u.Service().Requests(), "echo", `{"text":"x"}`)
 	if code := outcome(resp, err); code != protocol.CodeUnavailable {
 		t.Errorf("got %d, want %d", code, protocol.CodeUnavailable)
 	}

@@ -62,7 +62,7 @@ func TestS34_BreakerOpensAfterFiveStartsAndAnswersAtOnce(t *testing.T) {
 			t.Fatalf("there were %d attempts, want %d before it is left alone", n, DefaultRestartMax)
 		}
 		began := time.Now()
-		resp, err := call(t.Context(), u.Requests(), "echo", `{"text":"x"}`)
+		resp, err := call(t.Context(), u.Service().Requests(), "echo", `{"text":"x"}`)
 		r := refused(t, protocol.CodeUnavailable, resp, err)
 		if took := time.Since(began); took > 50*time.Millisecond {
 			t.Errorf("the answer took %v, want none of the time", took)
@@ -86,7 +86,7 @@ func TestS34_BreakerOpensAfterFiveStartsAndAnswersAtOnce(t *testing.T) {
 		if got := u.State(); got != Ready {
 			t.Fatalf("the state is %q after a trial that succeeds, want %q", got, Ready)
 		}
-		echo(t, u.Requests())
+		echo(t, u.Service().Requests())
 	})
 }
 
@@ -105,7 +105,7 @@ func TestC11_D21_Pain11_ServerThatWasLostComesBackByItself(t *testing.T) {
 				if got := u.State(); got != Ready {
 					t.Fatalf("the state is %q two seconds after a crash, want %q", got, Ready)
 				}
-				echo(t, u.Requests())
+				echo(t, u.Service().Requests())
 				if s := u.Status(); s.Restarts == 0 {
 					t.Errorf("status: %+v, want a restart", s)
 				}
@@ -125,7 +125,7 @@ func TestC10_C11_RequestsWaitForAServerThatIsAwayAndAreSentOnce(t *testing.T) {
 		done := make(chan int, 3)
 		for range 3 {
 			go func() {
-				done <- codeOf(call(t.Context(), u.Requests(), "echo", `{"text":"x"}`))
+				done <- codeOf(call(t.Context(), u.Service().Requests(), "echo", `{"text":"x"}`))
 			}()
 		}
 		synctest.Wait()
@@ -156,13 +156,13 @@ func TestC11_QueueForAServerThatIsAwayIsBounded(t *testing.T) {
 		for range 2 {
 			go func() {
 				began := time.Now()
-				resp, err := call(t.Context(), u.Requests(), "echo", `{"text":"x"}`)
+				resp, err := call(t.Context(), u.Service().Requests(), "echo", `{"text":"x"}`)
 				refused(t, protocol.CodeUnavailable, resp, err)
 				done <- time.Since(began)
 			}()
 		}
 		synctest.Wait()
-		resp, err := call(t.Context(), u.Requests(), "echo", `{"text":"x"}`)
+		resp, err := call(t.Context(), u.Service().Requests(), "echo", `{"text":"x"}`)
 		refused(t, protocol.CodeOverloaded, resp, err)
 		for range 2 {
 			if took := <-done; took > MaxOutage || took < MaxOutage/2 {
@@ -185,7 +185,7 @@ func TestC09_RequestFailsAfterItsAttempts(t *testing.T) {
 			t.Fatalf("a lazy server was dialled %d times and is %q", n, u.State())
 		}
 		began := time.Now()
-		resp, err := call(t.Context(), u.Requests(), "echo", `{"text":"x"}`)
+		resp, err := call(t.Context(), u.Service().Requests(), "echo", `{"text":"x"}`)
 		refused(t, protocol.CodeUnavailable, resp, err)
 		if took := time.Since(began); took > 2*time.Second {
 			t.Errorf("it took %v", took)
@@ -364,7 +364,7 @@ func TestShutdownWhileAServerIsAway(t *testing.T) {
 		u := one(t, f, nil)
 		synctest.Wait()
 		code := make(chan int)
-		go func() { code <- codeOf(call(t.Context(), u.Requests(), "echo", `{"text":"x"}`)) }()
+		go func() { code <- codeOf(call(t.Context(), u.Service().Requests(), "echo", `{"text":"x"}`)) }()
 		synctest.Wait()
 		if err := u.manager.Shutdown(t.Context()); err != nil {
 			t.Fatal(err)
@@ -372,7 +372,7 @@ func TestShutdownWhileAServerIsAway(t *testing.T) {
 		if got := <-code; got != protocol.CodeDraining {
 			t.Errorf("a request that waited got %d, want %d", got, protocol.CodeDraining)
 		}
-		if _, err := u.Accept(t.Context(), nil); codeOf(nil, err) != protocol.CodeDraining {
+		if _, err := u.Service().Accept(t.Context(), nil); codeOf(nil, err) != protocol.CodeDraining {
 			t.Errorf("Accept after Shutdown: %v", err)
 		}
 		if got := u.State(); got != Stopped {
@@ -416,7 +416,7 @@ func TestLegacyServerThatDoesNotAnswerTheProbeComesUpAlsoAfterALongOutage(t *tes
 				if s := u.Status(); s.State != Ready || s.Era != protocol.Legacy.String() {
 					t.Errorf("status: %+v, want a legacy server that is ready", s)
 				}
-				echo(t, u.Requests())
+				echo(t, u.Service().Requests())
 			})
 		})
 	}
@@ -443,6 +443,6 @@ func TestRestartAtAnyMoment(t *testing.T) {
 		if err := u.Restart(t.Context()); err != nil {
 			t.Errorf("Restart while it backs off: %v", err)
 		}
-		echo(t, u.Requests())
+		echo(t, u.Service().Requests())
 	})
 }

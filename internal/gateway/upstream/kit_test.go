@@ -294,7 +294,7 @@ func join(t *testing.T, u *Upstream, caller string) *legacyClient {
 	c := &legacyClient{t: t}
 	_, c.conn = dragoman.Pipe(c, nil)
 	t.Cleanup(func() { _ = c.conn.Close() })
-	peer, err := u.Accept(dragoman.WithCaller(t.Context(), &dragoman.Caller{Address: caller}), c.conn)
+	peer, err := u.Service().Accept(dragoman.WithCaller(t.Context(), &dragoman.Caller{Address: caller}), c.conn)
 	if err != nil {
 		t.Fatal(err)
 	}

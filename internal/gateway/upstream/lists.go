@@ -424,7 +424,7 @@ func (u *Upstream) refresh(ctx context.Context) {
 	for _, note := range []string{protocol.NoteToolsChanged, protocol.NotePromptsChanged, protocol.NoteResourcesChanged} {
 		if tell[note] {
 			u.lists.outdate(note)
-			u.changes.Publish(subscription.ListChanged(note))
+			u.service.changes.Publish(subscription.ListChanged(note))
 		}
 	}
 }
@@ -497,7 +497,7 @@ func reasonOf(err error) error {
 func (u *Upstream) changed(whose *dragoman.Caller, note string) {
 	switch {
 	case !u.supervisor.supervised:
-		u.changes.Publish(subscription.ListChanged(note)) // each caller has lists of its own
+		u.service.changes.Publish(subscription.ListChanged(note)) // each caller has lists of its own
 		return
 	case whose != nil && whose != ownCaller && !u.set.sessionsShare:
 		u.lists.differs(callerOf(whose), note)
@@ -507,10 +507,6 @@ func (u *Upstream) changed(whose *dragoman.Caller, note string) {
 
 // callerOf tells callers apart who may have sessions of their own with the server.
 func callerOf(c *dragoman.Caller) string { return c.Key() + "\x00" + c.Session }
-
-// OnChange has f called when lists of the server may have changed, with the method
-// of the notification that says so. f must not block.
-func (u *Upstream) OnChange(f func(note string)) (stop func()) { return u.changes.OnChange(f) }
 
 // storeKind is the kind of our records in the store.
 const storeKind = "lists"

@@ -20,7 +20,7 @@ import (
 // listed asks for a list.
 func listed(t *testing.T, u *Upstream, method string) *dragoman.Message {
 	t.Helper()
-	resp, err := ask(t.Context(), u.Requests(), method, `{}`)
+	resp, err := ask(t.Context(), u.Service().Requests(), method, `{}`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,10 +159,10 @@ func TestChangedListIsFetchedAndTold(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				u := one(t, f, &config.Server{Isolation: "shared"})
 				heard := make(chan string, 100)
-				defer u.OnChange(func(note string) { heard <- note })()
+				defer u.Service().OnChange(func(note string) { heard <- note })()
 				synctest.Wait()
 				before := u.Status().Tools
-				if resp, err := call(t.Context(), u.Requests(), "test_trigger_tool_change", `{}`); codeOf(resp, err) != 0 {
+				if resp, err := call(t.Context(), u.Service().Requests(), "test_trigger_tool_change", `{}`); codeOf(resp, err) != 0 {
 					t.Fatal(resp, err)
 				}
 				time.Sleep(time.Second)
@@ -236,13 +236,13 @@ func TestD20_Pain24_ListOfAServerThatStartsSlowlyWaitsTwoSecondsAtMost(t *testin
 			t.Errorf("the slow one is %q", got)
 		}
 		began := time.Now()
-		resp, err := ask(t.Context(), m.Upstream("slow").Requests(), protocol.MethodListTools, `{}`)
+		resp, err := ask(t.Context(), m.Upstream("slow").Service().Requests(), protocol.MethodListTools, `{}`)
 		refused(t, protocol.CodeUnavailable, resp, err)
 		if took := time.Since(began); took != MaxListWait {
 			t.Errorf("it took %v, want %v", took, MaxListWait)
 		}
 		began = time.Now()
-		resp, err = ask(t.Context(), m.Upstream("slow").Requests(), protocol.MethodListTools, `{}`)
+		resp, err = ask(t.Context(), m.Upstream("slow").Service().Requests(), protocol.MethodListTools, `{}`)
 		refused(t, protocol.CodeUnavailable, resp, err)
 		if took := time.Since(began); took != 0 {
 			t.Errorf("the next one waits %v for the same start", took)
@@ -259,12 +259,12 @@ func TestS30_SessionsWithListsOfTheirOwnAreNotServedFromTheCache(t *testing.T) {
 		u := one(t, f, nil)
 		synctest.Wait()
 		ctx := dragoman.WithCaller(t.Context(), &dragoman.Caller{Address: "alice"})
-		if resp, err := call(ctx, u.Requests(), "test_trigger_tool_change", `{}`); codeOf(resp, err) != 0 {
+		if resp, err := call(ctx, u.Service().Requests(), "test_trigger_tool_change", `{}`); codeOf(resp, err) != 0 {
 			t.Fatal(resp, err)
 		}
 		time.Sleep(time.Second)
 		for range 2 {
-			resp, err := ask(ctx, u.Requests(), protocol.MethodListTools, `{}`)
+			resp, err := ask(ctx, u.Service().Requests(), protocol.MethodListTools, `{}`)
 			if err != nil || !strings.Contains(resp.String(), "test_added_tool") {
 				t.Fatalf("the session's own list lacks its new tool: %v", err)
 			}

@@ -61,7 +61,7 @@ func TestCallsAreCountedAsTheyAreLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u := one(t, modernServer(), nil)
 		synctest.Wait()
-		p := u.Requests()
+		p := u.Service().Requests()
 		for _, method := range []string{protocol.MethodDiscover, protocol.MethodPing} {
 			if _, err := ask(t.Context(), p, method, "{}"); err != nil {
 				t.Fatal(err)
@@ -83,7 +83,7 @@ func TestOnlyTheOwnerIsToldWhichVariablesThereAre(t *testing.T) {
 		f.set(&stdio.ExitError{Command: "memory", Status: 1, Stderr: "no key", Withheld: []string{"SECRET_OF_OURS"}})
 		u := one(t, f, nil)
 		synctest.Wait()
-		resp, err := ask(t.Context(), u.Requests(), protocol.MethodListTools, "{}")
+		resp, err := ask(t.Context(), u.Service().Requests(), protocol.MethodListTools, "{}")
 		told := fmt.Sprint(err)
 		if resp != nil {
 			told += string(resp.Bytes())

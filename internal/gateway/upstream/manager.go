@@ -108,22 +108,19 @@ type Changes struct {
 
 // Apply makes the servers those of a configuration. One whose configuration is the
 // same is kept with its processes and sessions; what it says of tools, prompts and
-// resources is taken over. Those that are replaced or removed serve on until their
-// Retire, so that requests can be led to the others first. Apply returns at once: all
-// servers are started at the same time, and none waits for another.
-func (m *Manager) Apply(servers []*config.Server) Changes {
+// resources is taken over. One that is replaced gets no new requests from then on; it and
+// one that is removed are returned, and finish those in flight until their Retire. Apply does
+// not wait: all servers are started at the same time.
+func (m *Manager) Apply(servers []*config.Server) (changes Changes, gone []*Upstream) {
 	m.changing.Lock()
 	defer m.changing.Unlock()
 	m.mu.Lock()
 	old, closed := m.list, m.closed
 	m.mu.Unlock()
-	var (
-		changes Changes
-		list    []*Upstream
-	)
 	if closed {
-		return changes
+		return changes, nil
 	}
+	var list []*Upstream
 	for _, c := range servers {
 		if slices.ContainsFunc(list, func(u *Upstream) bool { return u.name == c.Name }) {
 			continue // the first one with a name has it
@@ -141,7 +138,13 @@ func (m *Manager) Apply(servers []*config.Server) Changes {
 		default:
 			changes.Added = append(changes.Added, c.Name)
 		}
-		list = append(list, m.newUpstream(c, digest))
+		service := newService(c.Name)
+		if at >= 0 {
+			service = old[at].service
+		}
+		u := m.newUpstream(service, c, digest)
+		service.replace(u)
+		list = append(list, u)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -154,15 +157,14 @@ func (m *Manager) Apply(servers []*config.Server) Changes {
 			changes.Removed = append(changes.Removed, u.name)
 		}
 		m.old[u] = struct{}{}
+		gone = append(gone, u)
 	}
-	return changes
+	return changes, gone
 }
 
-// Retire takes no new work, lets what is under way end until ctx does, and stops the
-// server. It is for an upstream that Apply has replaced or removed. Requests of the
-// modern era that still come are passed on to the one in its place, if there is one;
-// sessions are for their doors to take there. It reports whether nothing had to be
-// cut off.
+// Retire refuses new requests, waits for those in flight until ctx ends, and stops the
+// server. It is for an upstream that Apply has replaced or removed. It reports whether no
+// request was cut off.
 func (u *Upstream) Retire(ctx context.Context) bool {
 	whole := u.drain(ctx)
 	u.close()
@@ -170,17 +172,6 @@ func (u *Upstream) Retire(ctx context.Context) bool {
 	defer u.manager.mu.Unlock()
 	delete(u.manager.old, u)
 	return whole
-}
-
-// successor returns the upstream in the place of one that is being retired, or nil.
-func (u *Upstream) successor() *Upstream {
-	if !u.draining.Load() {
-		return nil
-	}
-	if next := u.manager.Upstream(u.name); next != u {
-		return next
-	}
-	return nil
 }
 
 // digest tells configurations apart that need different processes. What is offered, and

@@ -22,7 +22,7 @@ func urlOf(c config.Server) *config.Server {
 func refusedAfter(t *testing.T, u *Upstream, within time.Duration) {
 	t.Helper()
 	began := time.Now()
-	resp, err := call(t.Context(), u.Requests(), "echo", `{"text":"x"}`)
+	resp, err := call(t.Context(), u.Service().Requests(), "echo", `{"text":"x"}`)
 	refused(t, protocol.CodeUnavailable, resp, err)
 	if took := time.Since(began); took > within {
 		t.Errorf("a request was refused after %v, want %v at most", took, within)
@@ -44,7 +44,7 @@ func TestS43_ServerThatHasNotBeenThereIsNotWaitedFor(t *testing.T) {
 		f.set(nil)
 		time.Sleep(DefaultReconnectMax)
 		synctest.Wait()
-		echo(t, u.Requests())
+		echo(t, u.Service().Requests())
 	})
 }
 
@@ -66,10 +66,10 @@ func TestRequestFindsAServerBehindAURLThatIsBack(t *testing.T) {
 	const lots = 50
 	requests := map[string]func(*testing.T, *Upstream) (*dragoman.Message, error){
 		"a call": func(t *testing.T, u *Upstream) (*dragoman.Message, error) {
-			return call(t.Context(), u.Requests(), "echo", `{"text":"x"}`)
+			return call(t.Context(), u.Service().Requests(), "echo", `{"text":"x"}`)
 		},
 		"a list": func(t *testing.T, u *Upstream) (*dragoman.Message, error) {
-			return ask(t.Context(), u.Requests(), protocol.MethodListTools, `{}`)
+			return ask(t.Context(), u.Service().Requests(), protocol.MethodListTools, `{}`)
 		},
 	}
 	for name, c := range map[string]struct {
@@ -152,12 +152,12 @@ func TestClientOfAServerThatStandsAloneFindsItBack(t *testing.T) {
 		m.Apply([]*config.Server{urlOf(config.Server{Name: "s"})})
 		u := m.Upstream("s")
 		for range 10 {
-			_, _ = call(t.Context(), u.Requests(), "echo", `{"text":"x"}`)
+			_, _ = call(t.Context(), u.Service().Requests(), "echo", `{"text":"x"}`)
 			time.Sleep(1500 * time.Millisecond)
 		}
 		f.set(nil)
 		codes, took := requestsAtOnce(t, u, 50, func() (*dragoman.Message, error) {
-			return call(t.Context(), u.Requests(), "echo", `{"text":"x"}`)
+			return call(t.Context(), u.Service().Requests(), "echo", `{"text":"x"}`)
 		})
 		if codes[0] != 50 || took > 0 {
 			t.Errorf("after %v the outcomes are %v", took, codes)
@@ -216,7 +216,7 @@ func TestAttemptUnderWayIsWaitedForAlsoIfTheServerHasNotBeenThere(t *testing.T) 
 		if n := len(f.dialled()); n != 2 || u.State() != Starting {
 			t.Fatalf("after %d attempts it is %q", n, u.State())
 		}
-		echo(t, u.Requests())
+		echo(t, u.Service().Requests())
 	})
 }
 
@@ -231,7 +231,7 @@ func TestC11_ServerThatWasThereIsWaitedFor(t *testing.T) {
 				f.crash()
 				synctest.Wait()
 				done := make(chan int)
-				go func() { done <- outcome(call(t.Context(), u.Requests(), "echo", `{"text":"x"}`)) }()
+				go func() { done <- outcome(call(t.Context(), u.Service().Requests(), "echo", `{"text":"x"}`)) }()
 				time.Sleep(1300 * time.Millisecond)
 				f.set(nil)
 				if code := <-done; code != 0 {
@@ -246,7 +246,7 @@ func TestServerThatWasStoppedForWantOfUseIsNotWaitedForWhenItIsGone(t *testing.T
 	synctest.Test(t, func(t *testing.T) {
 		f := legacyServer()
 		u := one(t, f, urlOf(config.Server{Lazy: true, IdleStop: time.Minute}))
-		echo(t, u.Requests())
+		echo(t, u.Service().Requests())
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
 		if got := u.State(); got != Idle {
@@ -258,7 +258,7 @@ func TestServerThatWasStoppedForWantOfUseIsNotWaitedForWhenItIsGone(t *testing.T
 		}
 		f.set(nil)
 		time.Sleep(2 * time.Second)
-		echo(t, u.Requests())
+		echo(t, u.Service().Requests())
 	})
 }
 
@@ -297,7 +297,7 @@ func TestLegacyProcessThatEndsAtTheProbeComesUpAtItsSecondStart(t *testing.T) {
 		f := legacyServer().endsAt(protocol.MethodDiscover)
 		u := one(t, f, nil)
 		began := time.Now()
-		echo(t, u.Requests()) // who comes meanwhile waits
+		echo(t, u.Service().Requests()) // who comes meanwhile waits
 		if took := time.Since(began); took > DefaultRetryMin*12/10 {
 			t.Errorf("it came up after %v", took)
 		}
@@ -314,7 +314,7 @@ func TestLegacyServerBehindAURLThatHangsUpAtTheProbeComesUpAtOnce(t *testing.T) 
 	synctest.Test(t, func(t *testing.T) {
 		u := one(t, legacyServer().endsAt(protocol.MethodDiscover), urlOf(config.Server{}))
 		began := time.Now()
-		echo(t, u.Requests())
+		echo(t, u.Service().Requests())
 		if took := time.Since(began); took > 0 {
 			t.Errorf("it came up after %v", took)
 		}

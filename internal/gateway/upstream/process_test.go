@@ -72,14 +72,14 @@ func TestS32_CrashInACallFailsItAndTheNextOneWorks(t *testing.T) {
 			var busy sync.WaitGroup
 			for n := range 5 {
 				busy.Go(func() {
-					resp, err := call(t.Context(), u.Requests(), "count", fmt.Sprintf(`{"key":"k%d","ms":60000}`, n))
+					resp, err := call(t.Context(), u.Service().Requests(), "count", fmt.Sprintf(`{"key":"k%d","ms":60000}`, n))
 					if e := protocolError(resp, err); e == nil || e.Code != protocol.CodeLost || !strings.Contains(string(e.Data), protocol.OutcomeUnknown) {
 						t.Errorf("call %d: %v %v", n, resp, err)
 					}
 				})
 			}
 			eventually(t, "all calls are under way", func() bool { return len(j.Of(fault.Ran, "")) >= 5 })
-			if code := outcome(call(t.Context(), u.Requests(), "crash", `{}`)); code != protocol.CodeLost {
+			if code := outcome(call(t.Context(), u.Service().Requests(), "crash", `{}`)); code != protocol.CodeLost {
 				t.Errorf("crash: got %d, want %d", code, protocol.CodeLost)
 			}
 			busy.Wait()
@@ -98,7 +98,7 @@ func TestS32_CrashInACallFailsItAndTheNextOneWorks(t *testing.T) {
 
 func pid(t *testing.T, u *Upstream) int {
 	t.Helper()
-	resp, err := call(t.Context(), u.Requests(), "whoami", `{}`)
+	resp, err := call(t.Context(), u.Service().Requests(), "whoami", `{}`)
 	return pidOf(t, resp, err)
 }
 
@@ -125,7 +125,7 @@ func TestS34_CrashLoopIsLeftAloneAndSaysWhy(t *testing.T) {
 		return s.NextAttempt != nil && time.Until(*s.NextAttempt) > time.Minute
 	})
 	began := time.Now()
-	resp, err := call(t.Context(), u.Requests(), "echo", `{"text":"x"}`)
+	resp, err := call(t.Context(), u.Service().Requests(), "echo", `{"text":"x"}`)
 	r := refused(t, protocol.CodeUnavailable, resp, err)
 	if took := time.Since(began); took > 50*time.Millisecond {
 		t.Errorf("the answer took %v", took)
@@ -137,7 +137,7 @@ func TestS34_CrashLoopIsLeftAloneAndSaysWhy(t *testing.T) {
 	if lines := u.Logs(); !slices.ContainsFunc(lines, func(l LogLine) bool { return l.From == FromStderr && l.Text == fault.LastStderrLine }) {
 		t.Errorf("the log lacks the last word: %v", lines)
 	}
-	echo(t, m.Upstream("good").Requests())
+	echo(t, m.Upstream("good").Service().Requests())
 	if more := len(j.Of(fault.Started, "")); more > n+4 {
 		t.Errorf("there were %d starts more", more-n)
 	}
@@ -154,7 +154,7 @@ func TestPain1_NoProcessIsLeftBehind(t *testing.T) {
 	for _, u := range m.Upstreams() {
 		awaits(t, u, Ready)
 		for n := range 3 {
-			resp, err := call(dragoman.WithCaller(t.Context(), &dragoman.Caller{Address: fmt.Sprint(n)}), u.Requests(), "grandchild", `{}`)
+			resp, err := call(dragoman.WithCaller(t.Context(), &dragoman.Caller{Address: fmt.Sprint(n)}), u.Service().Requests(), "grandchild", `{}`)
 			if outcome(resp, err) != 0 {
 				t.Fatal(resp, err)
 			}
@@ -199,7 +199,7 @@ func TestD13_D21_Pain11_ProcessThatIsKilledIsStartedAgain(t *testing.T) {
 		t.Error("a process that was killed answers")
 	}
 	awaits(t, u, Ready)
-	echo(t, u.Requests())
+	echo(t, u.Service().Requests())
 }
 
 func TestProcessModels(t *testing.T) {
@@ -261,21 +261,24 @@ func TestS48_OnlyWhatHasChangedIsReplaced(t *testing.T) {
 	}
 	oldB, oldC := m.Upstream("b"), m.Upstream("c")
 	running := make(chan int)
-	go func() { running <- outcome(call(t.Context(), oldC.Requests(), "count", `{"key":"last","ms":500}`)) }()
+	go func() {
+		running <- outcome(call(t.Context(), oldC.Service().Requests(), "count", `{"key":"last","ms":500}`))
+	}()
 	eventually(t, "the call runs", func() bool { return len(j.Of(fault.Ran, "last")) == 1 })
 
 	a2, b2 := *a, *b
 	a2.Tools.Exclude, a2.Prompts.Include, a2.Resources.Exclude = []string{"echo"}, []string{"a"}, []string{"b"}
 	b2.Env = fault.Env(fault.Legacy, j, "MORE=1")
-	got := m.Apply([]*config.Server{&b2, &a2, {Name: "d", Command: "x", Disabled: true}})
+	got, gone := m.Apply([]*config.Server{&b2, &a2, {Name: "d", Command: "x", Disabled: true}})
 	want := Changes{Added: []string{"d"}, Kept: []string{"a"}, Replaced: []string{"b"}, Removed: []string{"c"}}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("changes: %+v, want %+v", got, want)
 	}
-	for _, u := range []*Upstream{oldB, oldC} {
-		if pid := pid(t, u); pid != pids[u.Name()] {
-			t.Errorf("before %s is retired, %d answers in its place", u.Name(), pid)
-		}
+	if !slices.Equal(gone, []*Upstream{oldB, oldC}) {
+		t.Errorf("Apply returns %v for Retire", gone)
+	}
+	if pid := pid(t, oldC); pid != pids["c"] {
+		t.Errorf("before c is retired, %d answers in its place", pid)
 	}
 	var retiring sync.WaitGroup
 	for _, u := range []*Upstream{oldB, oldC} {
@@ -287,7 +290,7 @@ func TestS48_OnlyWhatHasChangedIsReplaced(t *testing.T) {
 	}
 	defer retiring.Wait()
 	eventually(t, "c takes no new work", func() bool { return oldC.shut() != nil })
-	resp, err := call(t.Context(), oldC.Requests(), "echo", `{"text":"x"}`)
+	resp, err := call(t.Context(), oldC.Service().Requests(), "echo", `{"text":"x"}`)
 	refused(t, protocol.CodeDraining, resp, err)
 	if code := <-running; code != 0 {
 		t.Errorf("the call that ran on the removed server got %d", code)
@@ -311,7 +314,7 @@ func TestS48_OnlyWhatHasChangedIsReplaced(t *testing.T) {
 	if m.Upstream("c") != nil || len(m.Upstreams()) != 3 || m.Upstreams()[0].Name() != "b" {
 		t.Errorf("upstreams: %v", m.Upstreams())
 	}
-	resp, err = call(t.Context(), m.Upstream("d").Requests(), "echo", `{}`)
+	resp, err = call(t.Context(), m.Upstream("d").Service().Requests(), "echo", `{}`)
 	refused(t, protocol.CodeUnavailable, resp, err)
 	if got := m.Upstream("d").State(); got != Disabled {
 		t.Errorf("the state is %q, want %q", got, Disabled)
@@ -342,7 +345,7 @@ func TestS47_ShutdownLetsRunningCallsEnd(t *testing.T) {
 	running := make(chan int, 3)
 	for n := range 3 {
 		go func() {
-			running <- outcome(call(t.Context(), u.Requests(), "count", fmt.Sprintf(`{"key":"k%d","ms":300}`, n)))
+			running <- outcome(call(t.Context(), u.Service().Requests(), "count", fmt.Sprintf(`{"key":"k%d","ms":300}`, n)))
 		}()
 	}
 	eventually(t, "the calls run", func() bool { return len(j.Of(fault.Ran, "")) == 3 })
@@ -393,7 +396,7 @@ func TestConfigurationThatCannotBeUsedStopsOneServerAlone(t *testing.T) {
 	if s := m.Upstream("bad").Status(); s.State != Stopped || s.LastError == "" {
 		t.Errorf("status: %+v", s)
 	}
-	resp, err := call(t.Context(), m.Upstream("bad").Requests(), "echo", `{}`)
+	resp, err := call(t.Context(), m.Upstream("bad").Service().Requests(), "echo", `{}`)
 	refused(t, protocol.CodeUnavailable, resp, err)
 	awaits(t, m.Upstream("s"), Ready)
 }

@@ -102,7 +102,7 @@ func TestAServerThatWantsASignInAnswersAtOnceAndIsUsedAfterIt(t *testing.T) {
 	if st := s.up.Status(); st.SignIn != p.URL || st.Public().SignIn != "" {
 		t.Errorf("the status is %+v, want the page %s for the owner alone", st, p.URL)
 	}
-	resp, err := call(t.Context(), s.up.Requests(), "echo", `{"text":"x"}`)
+	resp, err := call(t.Context(), s.up.Service().Requests(), "echo", `{"text":"x"}`)
 	if code := outcome(resp, err); code != protocol.CodeSignIn {
 		t.Fatalf("got %d, want %d", code, protocol.CodeSignIn)
 	}
@@ -112,7 +112,7 @@ func TestAServerThatWantsASignInAnswersAtOnceAndIsUsedAfterIt(t *testing.T) {
 	}
 	visit(t, p.URL)
 	awaits(t, s.up, Ready)
-	echo(t, s.up.Requests())
+	echo(t, s.up.Service().Requests())
 }
 
 // Where no browser can be opened it is a code, unless a browser is configured. That of a
@@ -132,7 +132,7 @@ func TestTheCodeOfASignInForEverybodyIsToldToNoCaller(t *testing.T) {
 		if st := s.up.Status(); st.SignInCode != p.Code || st.SignIn != p.URL || st.Public().SignInCode != "" {
 			t.Errorf("with the grant %q the status is %+v", grant, st)
 		}
-		resp, err := call(t.Context(), s.up.Requests(), "echo", `{"text":"x"}`)
+		resp, err := call(t.Context(), s.up.Service().Requests(), "echo", `{"text":"x"}`)
 		if code := outcome(resp, err); code != protocol.CodeSignIn {
 			t.Fatalf("got %d, want %d", code, protocol.CodeSignIn)
 		}
@@ -151,7 +151,7 @@ func TestACodeIsToldToNoCallerOfAServerThatStandsAlone(t *testing.T) {
 	t.Cleanup(func() { _ = m.Shutdown(context.Background()) })
 	m.Apply([]*config.Server{{Name: "s", URL: s.URL}})
 	for range 2 {
-		resp, err := call(t.Context(), m.Upstream("s").Requests(), "echo", `{"text":"x"}`)
+		resp, err := call(t.Context(), m.Upstream("s").Service().Requests(), "echo", `{"text":"x"}`)
 		text := fmt.Sprint(resp, err)
 		if outcome(resp, err) != protocol.CodeSignIn || strings.Contains(text, "/enter") || !strings.Contains(text, errCode.Error()) {
 			t.Errorf("the caller is told %s", text)
@@ -163,7 +163,7 @@ func TestACodeIsToldToNoCallerOfAServerThatStandsAlone(t *testing.T) {
 func TestTheCodeOfACallersOwnSignInIsToldToIt(t *testing.T) {
 	s := protect(t, config.ServerAuth{SignIn: "caller"}, SignInOptions{NoBrowser: true, Prompt: noPrompt})
 	ctx := dragoman.WithCaller(t.Context(), &dragoman.Caller{Principal: "alice"})
-	resp, err := call(ctx, s.up.Requests(), "echo", `{"text":"x"}`)
+	resp, err := call(ctx, s.up.Service().Requests(), "echo", `{"text":"x"}`)
 	if got := outcome(resp, err); got != protocol.CodeSignIn {
 		t.Fatalf("got %d (%s), want %d", got, resp, protocol.CodeSignIn)
 	}
@@ -177,7 +177,7 @@ func TestTheCodeOfACallersOwnSignInIsToldToIt(t *testing.T) {
 	}
 	s.Approve(code)
 	eventually(t, "alice is signed in", func() bool {
-		resp, err = call(ctx, s.up.Requests(), "echo", `{"text":"x"}`)
+		resp, err = call(ctx, s.up.Service().Requests(), "echo", `{"text":"x"}`)
 		return outcome(resp, err) == 0
 	})
 }
@@ -214,7 +214,7 @@ servers:
 		t.Fatal(report.Error())
 	}
 	s.manage(t, c, SignInOptions{Prompt: func(string, oauth.Prompt) bool { t.Error("somebody is asked"); return false }})
-	echo(t, s.up.Requests())
+	echo(t, s.up.Service().Requests())
 	if provider.Count("exchange") != 1 || s.Count("assertion") != 1 || s.Count("authorize") != 0 {
 		t.Errorf("%d exchanges, %d assertions, %d windows", provider.Count("exchange"), s.Count("assertion"), s.Count("authorize"))
 	}
@@ -222,14 +222,14 @@ servers:
 	number.Add(1)
 	write("id-token", current())
 	s.Expire()
-	echo(t, s.up.Requests())
+	echo(t, s.up.Service().Requests())
 	if provider.Count("exchange") != 2 || s.Count("assertion") != 2 {
 		t.Errorf("then %d exchanges, %d assertions", provider.Count("exchange"), s.Count("assertion"))
 	}
 	// Somebody who has left the company.
 	number.Add(1)
 	s.Expire()
-	resp, err := call(t.Context(), s.up.Requests(), "echo", `{"text":"x"}`)
+	resp, err := call(t.Context(), s.up.Service().Requests(), "echo", `{"text":"x"}`)
 	if text := fmt.Sprint(resp, err); outcome(resp, err) == 0 || !strings.Contains(text, "the identity provider does not exchange the token") || strings.Contains(text, "sekret") || strings.Contains(text, "id-token-1") {
 		t.Errorf("an ID token that has ended: %s", text)
 	}
@@ -240,7 +240,7 @@ func TestS23_EachCallerHasASignInOfItsOwn(t *testing.T) {
 	tokens := make(map[string]string)
 	for _, name := range []string{"alice", "bob", "alice", "bob"} {
 		ctx := dragoman.WithCaller(t.Context(), &dragoman.Caller{Principal: name})
-		resp, err := call(ctx, s.up.Requests(), "echo", `{"text":"x"}`)
+		resp, err := call(ctx, s.up.Service().Requests(), "echo", `{"text":"x"}`)
 		if tokens[name] == "" {
 			if code := outcome(resp, err); code != protocol.CodeSignIn {
 				t.Fatalf("%s: got %d (%s), want %d", name, code, resp, protocol.CodeSignIn)
@@ -254,7 +254,7 @@ func TestS23_EachCallerHasASignInOfItsOwn(t *testing.T) {
 			}
 			visit(t, page)
 			eventually(t, name+" is signed in", func() bool {
-				resp, err = call(ctx, s.up.Requests(), "echo", `{"text":"x"}`)
+				resp, err = call(ctx, s.up.Service().Requests(), "echo", `{"text":"x"}`)
 				return outcome(resp, err) == 0
 			})
 			tokens[name] = s.last()
@@ -266,7 +266,7 @@ func TestS23_EachCallerHasASignInOfItsOwn(t *testing.T) {
 	if tokens["alice"] == tokens["bob"] || s.Count("authorize") != 2 {
 		t.Errorf("%d sign-ins", s.Count("authorize"))
 	}
-	resp, err := call(t.Context(), s.up.Requests(), "echo", `{"text":"x"}`)
+	resp, err := call(t.Context(), s.up.Service().Requests(), "echo", `{"text":"x"}`)
 	if code := outcome(resp, err); code == 0 || s.last() != tokens["bob"] {
 		t.Errorf("somebody who has not proven to be anybody: %d", code)
 	}
@@ -284,7 +284,7 @@ func TestAModernClientIsAskedToSignIn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		resp, err := s.up.Requests().Call(t.Context(), req, nil)
+		resp, err := s.up.Service().Requests().Call(t.Context(), req, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -337,7 +337,7 @@ func TestALegacyClientIsAskedToSignIn(t *testing.T) {
 	}}
 	_, conn := dragoman.Pipe(client, nil)
 	defer conn.Close()
-	peer, err := s.up.Accept(t.Context(), conn)
+	peer, err := s.up.Service().Accept(t.Context(), conn)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -48,7 +48,7 @@ func TestServerThatComesUpLateIsAnnouncedOnce(t *testing.T) {
 				f.set(errAway)
 				u := one(t, f, nil)
 				var h announced
-				defer u.OnChange(h.take)()
+				defer u.Service().OnChange(h.take)()
 				time.Sleep(time.Minute)
 				f.set(nil)
 				time.Sleep(time.Minute)
@@ -95,16 +95,16 @@ func TestToolThatIsAnsweredByAStatusIsItsCallersBusiness(t *testing.T) {
 		t.Run(http.StatusText(status), func(t *testing.T) {
 			u := managing(t, refusing(t, status))
 			var h announced
-			defer u.OnChange(h.take)()
+			defer u.Service().OnChange(h.take)()
 			awaits(t, u, Ready)
 			eventually(t, "what it has is announced", func() bool { return h.count(protocol.NoteResourcesChanged) == 1 })
-			if outcome(call(t.Context(), u.Requests(), "test_simple_text", `{}`)) == 0 {
+			if outcome(call(t.Context(), u.Service().Requests(), "test_simple_text", `{}`)) == 0 {
 				t.Error("the call succeeds")
 			}
 			if got := u.State(); got != Ready {
 				t.Errorf("the state is %q", got)
 			}
-			echo(t, u.Requests())
+			echo(t, u.Service().Requests())
 			if n := h.count(protocol.NoteToolsChanged); n != 1 {
 				t.Errorf("its tools were announced %d times", n)
 			}
@@ -119,7 +119,7 @@ func TestServerThatAnswersNoPingWhileCallsHangIsDegradedAndThenReplaced(t *testi
 		synctest.Wait()
 		f.setMute(true)
 		done := make(chan int, 1)
-		go func() { done <- outcome(call(t.Context(), u.Requests(), "echo", `{"text":"x"}`)) }()
+		go func() { done <- outcome(call(t.Context(), u.Service().Requests(), "echo", `{"text":"x"}`)) }()
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
 		if got := u.State(); got != Degraded {
@@ -131,7 +131,7 @@ func TestServerThatAnswersNoPingWhileCallsHangIsDegradedAndThenReplaced(t *testi
 		}
 		f.setMute(false)
 		time.Sleep(2 * time.Minute)
-		echo(t, u.Requests())
+		echo(t, u.Service().Requests())
 	})
 }
 
@@ -145,7 +145,7 @@ func TestListsComeFromOurOwnConversationAlone(t *testing.T) {
 				for range 3 {
 					for _, method := range []string{protocol.MethodDiscover, protocol.MethodListTools, protocol.MethodListPrompts} {
 						ctx := dragoman.WithCaller(t.Context(), &dragoman.Caller{Address: "somebody"})
-						if resp, err := ask(ctx, u.Requests(), method, `{}`); codeOf(resp, err) != 0 {
+						if resp, err := ask(ctx, u.Service().Requests(), method, `{}`); codeOf(resp, err) != 0 {
 							t.Fatalf("%s: %v %v", method, resp, err)
 						}
 					}
@@ -186,11 +186,11 @@ func TestChangesOfAModernServerBehindHTTPAreHeardAndHeardAgain(t *testing.T) {
 	u := managing(t, &config.Server{Name: "s", URL: web.URL, Transport: "http"})
 	awaits(t, u, Ready)
 	var h announced
-	defer u.OnChange(h.take)()
+	defer u.Service().OnChange(h.take)()
 	for range 2 {
 		before := h.count(protocol.NoteToolsChanged)
 		eventually(t, "a change is heard", func() bool {
-			_, _ = call(t.Context(), u.Requests(), "test_trigger_tool_change", `{}`) // it may be lost with its connection
+			_, _ = call(t.Context(), u.Service().Requests(), "test_trigger_tool_change", `{}`) // it may be lost with its connection
 			return h.count(protocol.NoteToolsChanged) > before
 		})
 		web.CloseClientConnections() // and with them the subscription
@@ -244,11 +244,11 @@ func TestHealthIsNotLookedAtWhileOthersAsk(t *testing.T) {
 		f := modernServer()
 		u := one(t, f, &config.Server{Health: config.Health{Interval: time.Minute}})
 		synctest.Wait()
-		echo(t, u.Requests()) // and with it the caller's conversation begins
+		echo(t, u.Service().Requests()) // and with it the caller's conversation begins
 		asked := f.saw(protocol.MethodDiscover)
 		for range 100 {
 			time.Sleep(6 * time.Second)
-			echo(t, u.Requests())
+			echo(t, u.Service().Requests())
 		}
 		if n := f.saw(protocol.MethodDiscover); n != asked {
 			t.Errorf("the server was asked %d times whether it is there", n-asked)
@@ -267,7 +267,7 @@ func TestServerThatNobodyUsesIsStoppedAndStartedAgain(t *testing.T) {
 				u := one(t, f, &config.Server{IdleStop: time.Minute, Health: config.Health{Interval: -1}})
 				c := join(t, u, "alice")
 				time.Sleep(50 * time.Second)
-				echo(t, u.Requests())
+				echo(t, u.Service().Requests())
 				time.Sleep(50 * time.Second)
 				if got := u.State(); got != Ready {
 					t.Fatalf("the state is %q although it is in use, want %q", got, Ready)
@@ -287,7 +287,7 @@ func TestServerThatNobodyUsesIsStoppedAndStartedAgain(t *testing.T) {
 				if got := u.State(); got != Ready {
 					t.Errorf("the state is %q after a request, want %q", got, Ready)
 				}
-				echo(t, u.Requests())
+				echo(t, u.Service().Requests())
 			})
 		})
 	}

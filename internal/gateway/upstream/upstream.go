@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -22,15 +21,15 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/gateway/credential"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/event"
 	"github.com/dragoman-mcp/dragoman/internal/util/limit"
-	"github.com/dragoman-mcp/dragoman/internal/wire/subscription"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
 )
 
-// An Upstream is a server that has a name. It has two doors, Accept and Requests;
-// both serve any number of clients at once.
+// An Upstream keeps one server running, as one configuration describes it. Clients reach it
+// by its Service.
 type Upstream struct {
 	manager  *Manager
+	service  *Service
 	name     string
 	digest   string // of its configuration
 	conf     atomic.Pointer[config.Server]
@@ -54,24 +53,21 @@ type Upstream struct {
 	signsIn    bool        // if the server wants that
 	supervisor *supervisor // nil if it cannot be used, or is not to be
 	draining   atomic.Bool
-	calls      atomic.Int64 // that were passed on
+	calls      atomic.Int64    // that were passed on
+	inUse      context.Context // ends when another upstream gets new requests
+	stopUse    context.CancelFunc
 
-	changes subscription.Hub // of lists
-
-	mu      sync.Mutex
-	clients map[*conversation]struct{} // whose session has begun; those that are over may be among them
-	sweepAt int                        // how many there are when those are forgotten
-	warned  time.Time                  // when its failing was last a warning
+	mu     sync.Mutex
+	warned time.Time // when its failing was last a warning
 }
 
-var _ dragoman.Acceptor = (*Upstream)(nil)
-
 // newUpstream makes an upstream, and starts its server unless that is lazy.
-func (m *Manager) newUpstream(c *config.Server, digest string) *Upstream {
+func (m *Manager) newUpstream(s *Service, c *config.Server, digest string) *Upstream {
 	u := &Upstream{
-		manager: m, name: c.Name, digest: digest, set: newSettings(c), log: m.opts.Logger.With("server", c.Name),
-		logs: new(lastLines), lists: newLists(c.Command != ""), clients: make(map[*conversation]struct{}),
+		manager: m, service: s, name: c.Name, digest: digest, set: newSettings(c), log: m.opts.Logger.With("server", c.Name),
+		logs: new(lastLines), lists: newLists(c.Command != ""),
 	}
+	u.inUse, u.stopUse = context.WithCancel(context.Background())
 	u.point = event.Point{Link: &event.Link{Role: event.Connection, Server: c.Name}, By: m.opts.Observers}
 	u.configure(c)
 	u.memory = remember(c, m.opts.Store, m.salt, u.log)
@@ -153,28 +149,14 @@ func (u *Upstream) probe(ctx context.Context) (protocol.Era, error) {
 // Name returns the upstream's name.
 func (u *Upstream) Name() string { return u.name }
 
+// Service returns the server as its clients see it.
+func (u *Upstream) Service() *Service { return u.service }
+
 // Config returns the upstream's configuration, which must not be changed.
 func (u *Upstream) Config() *config.Server { return u.conf.Load() }
 
-// Requests is the door for requests of the modern era.
-func (u *Upstream) Requests() dragoman.Peer { return requests{u} }
-
-type requests struct{ up *Upstream }
-
-// Call implements dragoman.Peer. What comes when the upstream is being retired, or has
-// not been sent by then, goes to the one in its place.
-func (d requests) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
-	resp, err := d.call(ctx, req, from)
-	if err == nil && resp != nil && resp.IsError() && resp.RPCError().Code == protocol.CodeDraining {
-		if next := d.up.successor(); next != nil {
-			return requests{next}.Call(ctx, req, from)
-		}
-	}
-	return resp, err
-}
-
-func (d requests) call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
-	u := d.up
+// request answers a request of the modern era.
+func (u *Upstream) request(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 	if e := u.shut(); e != nil {
 		return req.Fail(e), nil
 	}
@@ -189,6 +171,9 @@ func (d requests) call(ctx context.Context, req *dragoman.Message, from dragoman
 	if resp, err := u.list(ctx, req); resp != nil || err != nil {
 		return resp, err
 	}
+	if req.Method() == protocol.MethodListen {
+		return u.listen(ctx, req, from)
+	}
 	resp, err := u.pass(ctx, req, from, u.supervisor.requests)
 	if asks {
 		if q := u.questionOf(resp, err); q != nil && elicits(req.Meta(protocol.MetaClientCapabilities)) {
@@ -198,78 +183,17 @@ func (d requests) call(ctx context.Context, req *dragoman.Message, from dragoman
 	return resp, err
 }
 
-// Notify implements dragoman.Peer. A modern client has nothing to tell a server.
-func (d requests) Notify(context.Context, *dragoman.Message) error { return nil }
-
-// Accept begins a conversation with a client of either era. It implements
-// dragoman.Acceptor.
-func (u *Upstream) Accept(ctx context.Context, client dragoman.Conn) (dragoman.Peer, error) {
-	if e := u.shut(); e != nil {
-		return nil, e
-	}
-	ctx = u.passing(ctx)
-	peer, err := u.supervisor.server.Accept(ctx, client)
-	if err != nil {
-		return nil, err
-	}
-	return &conversation{Peer: peer, up: u, client: client, caller: dragoman.CallerOf(ctx)}, nil
-}
-
-// End closes what is open for the session of a client that ctx is of.
-func (u *Upstream) End(ctx context.Context) {
-	if u.supervisor != nil {
-		u.supervisor.server.End(u.passing(ctx))
-	}
-}
-
-// A conversation is one with a client, as era serves it.
-type conversation struct {
-	dragoman.Peer
-	up     *Upstream
-	client dragoman.Conn
-	caller *dragoman.Caller
-	known  atomic.Bool // it is among the upstream's clients
-	asks   atomic.Bool // the client's user can be sent to a page
-}
-
-// Call implements dragoman.Peer.
-func (c *conversation) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
-	if protocol.IsModern(req) {
-		return requests{c.up}.Call(dragoman.WithCaller(ctx, c.caller), req, from)
-	}
-	if e := c.up.shut(); e != nil {
-		return req.Fail(e), nil
-	}
-	if !c.known.Swap(true) {
-		c.up.addClient(c)
-	}
-	if req.Method() == protocol.MethodInitialize {
-		c.asks.Store(elicits(req.Get("capabilities")))
-	}
-	resp, err := c.up.pass(ctx, req, from, c.Peer)
-	if c.up.signsIn && c.asks.Load() && protocol.MayNeedInput(req.Method()) {
-		source := c.up.sourceOf(c.up.passedOf(c.caller))
-		if q := c.up.questionOf(resp, err); q != nil && q.ask(ctx, from, source) {
-			return c.up.pass(ctx, req, from, c.Peer)
-		}
+// listen answers a subscription, which ends in good order when the upstream is replaced: the
+// client subscribes again at the next one.
+func (u *Upstream) listen(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+	using, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(u.inUse, cancel)()
+	resp, err := u.pass(using, req, from, u.supervisor.requests)
+	if err != nil && using.Err() != nil && ctx.Err() == nil {
+		return protocol.EndOfListen(req), nil
 	}
 	return resp, err
-}
-
-// addClient remembers a client, and forgets those that have gone.
-func (u *Upstream) addClient(c *conversation) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if len(u.clients) >= u.sweepAt {
-		u.sweepClients()
-		u.sweepAt = 2*len(u.clients) + 16
-	}
-	u.clients[c] = struct{}{}
-}
-
-// sweepClients forgets clients that have gone. The caller holds mu.
-func (u *Upstream) sweepClients() {
-	maps.DeleteFunc(u.clients, func(c *conversation, _ struct{}) bool { return c.client.Err() != nil })
 }
 
 // shut returns why nobody is served, or nil.
@@ -398,6 +322,7 @@ func (u *Upstream) Restart(ctx context.Context) error {
 // drain lets requests under way end, and no others begin, until ctx ends.
 func (u *Upstream) drain(ctx context.Context) bool {
 	u.draining.Store(true)
+	u.stopUse()
 	if u.supervisor != nil {
 		u.supervisor.changed.fire() // who waits for the server need not
 	}
@@ -415,6 +340,7 @@ func (u *Upstream) close() {
 	if u.credential != nil {
 		u.credential.Close()
 	}
+	u.service.forget(u)
 	u.event(eventStopped, nil, "server is stopped")
 }
 
@@ -505,10 +431,7 @@ func (u *Upstream) Status() Status {
 	if u.supervisor != nil && !u.supervisor.supervised {
 		s.Unlisted = !u.lists.countObserved(&s)
 	}
-	u.mu.Lock()
-	u.sweepClients()
-	s.Sessions = len(u.clients)
-	u.mu.Unlock()
+	s.Sessions = len(u.service.openSessions())
 	if u.supervisor != nil {
 		u.supervisor.report(&s)
 	}

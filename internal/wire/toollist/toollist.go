@@ -152,6 +152,14 @@ func (c *Cache) Forget(caller string) {
 	c.shared = nil
 }
 
+// Clear forgets all lists: another server has taken the place of the one that they are of.
+func (c *Cache) Clear() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	clear(c.callers)
+	c.shared, c.size = nil, 0
+}
+
 // Len returns of how many callers lists are kept.
 func (c *Cache) Len() int {
 	c.mu.Lock()

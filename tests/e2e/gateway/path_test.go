@@ -36,7 +36,7 @@ func TestPathOfACall(t *testing.T) {
 		{"server", legacy, legacy, `
 			event.(*peer).Call
 			gateway.(*filter).Call
-			upstream.(*conversation).Call
+			upstream.(*session).Call
 			era.(*frontConn).Call
 			era.(*legacySession).Call
 			upstream.(*conn).Call
@@ -45,7 +45,7 @@ func TestPathOfACall(t *testing.T) {
 		{"server", legacy, modern, `
 			event.(*peer).Call
 			gateway.(*filter).Call
-			upstream.(*conversation).Call
+			upstream.(*session).Call
 			era.(*frontConn).Call
 			era.(*legacySession).Call
 			up.(*session).Call
@@ -73,7 +73,7 @@ func TestPathOfACall(t *testing.T) {
 		{"run", legacy, legacy, `
 			event.(*peer).Call
 			gateway.(*filter).Call
-			upstream.(*conversation).Call
+			upstream.(*session).Call
 			era.(*frontConn).Call
 			era.(*legacySession).Call
 			upstream.(*conn).Call
