@@ -20,8 +20,8 @@ type Front struct {
 
 	peer  dragoman.Peer // answers requests of the modern era
 	up    *up.Server
-	begin func(context.Context, dragoman.Conn, *dragoman.Caller) (dragoman.Peer, error) // begins a legacy session
-	ended func(context.Context)                                                         // may be nil
+	begin func(context.Context, *frontConn, *dragoman.Caller) (dragoman.Peer, error) // begins a legacy session
+	ended func(context.Context)                                                      // may be nil
 }
 
 // FrontOptions configures a Front. The zero value is ready to use.
@@ -81,8 +81,8 @@ func (f *Front) Close() error {
 }
 
 // cross begins a session of a legacy client that needs the crossing.
-func (f *Front) cross(_ context.Context, client dragoman.Conn, caller *dragoman.Caller) (dragoman.Peer, error) {
-	ctx := dragoman.WithCaller(context.Background(), caller)
+func (f *Front) cross(_ context.Context, c *frontConn, caller *dragoman.Caller) (dragoman.Peer, error) {
+	client, ctx := c.client, dragoman.WithCaller(context.Background(), caller)
 	peer, err := f.up.Accept(ctx, client)
 	if err == nil && f.ended != nil {
 		// Ends with the client, or with the front.
@@ -126,7 +126,7 @@ type frontConn struct {
 	front  *Front
 	client dragoman.Conn
 	caller *dragoman.Caller
-	legacy syncs.Flight[frontSession]
+	legacy syncs.Flight[frontSession] // replaced when the session crosses over
 }
 
 // A frontSession is the legacy side of a conversation.
@@ -169,6 +169,6 @@ func (c *frontConn) begin(ctx context.Context, req *dragoman.Message) (frontSess
 	if caller.Session == "" {
 		caller.Session = rand.Text()
 	}
-	peer, err := c.front.begin(ctx, c.client, &caller)
+	peer, err := c.front.begin(ctx, c, &caller)
 	return frontSession{peer, &caller}, err
 }

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"sync"
-	"sync/atomic"
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/era/internal/adapt"
@@ -33,6 +32,7 @@ import (
 // the session crosses over.
 type legacySession struct {
 	server *Server
+	front  *frontConn // whose session it is until it crosses over
 	client dragoman.Conn
 	caller *dragoman.Caller
 	owner  pool.Key
@@ -41,8 +41,7 @@ type legacySession struct {
 	ended  chan struct{}      // closed by end
 	once   sync.Once
 
-	crossing syncs.Flight[dragoman.Peer]
-	other    atomic.Pointer[dragoman.Peer] // who serves the session since it has crossed over
+	crossing syncs.Flight[dragoman.Peer] // the session that takes the place of this one
 
 	memory sessions.Memory // what the server has been told
 
@@ -52,9 +51,9 @@ type legacySession struct {
 	route    adapt.Route
 }
 
-func newLegacySession(s *Server, client dragoman.Conn, caller *dragoman.Caller) *legacySession {
+func newLegacySession(s *Server, c *frontConn, caller *dragoman.Caller) *legacySession {
 	ls := &legacySession{
-		server: s, client: client, caller: caller, owner: pool.Key{Caller: caller.Key(), Session: caller.Session},
+		server: s, front: c, client: c.client, caller: caller, owner: pool.Key{Caller: caller.Key(), Session: caller.Session},
 		opened: make(chan dragoman.Conn, 1), ended: make(chan struct{}),
 	}
 	// Ends with the client, or with the server.
@@ -64,9 +63,6 @@ func newLegacySession(s *Server, client dragoman.Conn, caller *dragoman.Caller) 
 
 // Call implements dragoman.Peer.
 func (ls *legacySession) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
-	if other := ls.other.Load(); other != nil {
-		return (*other).Call(ctx, req, from)
-	}
 	if req.Method() != protocol.MethodInitialize {
 		return ls.pass(ctx, req, from)
 	}
@@ -135,7 +131,7 @@ func (ls *legacySession) crossOver(ctx context.Context, memory *sessions.Memory)
 	}
 	s.refuses.Store(true)
 	ls.end()
-	other, err := s.front.cross(ctx, ls.client, ls.caller)
+	other, err := s.front.cross(ctx, ls.front, ls.caller)
 	if err != nil {
 		return nil, err
 	}
@@ -143,7 +139,7 @@ func (ls *legacySession) crossOver(ctx context.Context, memory *sessions.Memory)
 	if err := memory.Replay(ctx, other, s.repeatID, accept, s.log); err != nil {
 		return nil, err
 	}
-	ls.other.Store(&other)
+	ls.front.legacy.Replace(frontSession{other, ls.caller})
 	return other, nil
 }
 
@@ -334,9 +330,6 @@ func (ls *legacySession) setRevisions(route adapt.Route) {
 // Notify passes a notification on. Without a conversation there is nobody who
 // would miss it.
 func (ls *legacySession) Notify(ctx context.Context, note *dragoman.Message) error {
-	if other := ls.other.Load(); other != nil {
-		return (*other).Notify(ctx, note)
-	}
 	if note.Method() == protocol.NoteInitialized {
 		ls.memory.Initialized()
 	}

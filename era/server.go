@@ -396,11 +396,11 @@ func unavailable(ctx context.Context, req *dragoman.Message, err error) (*dragom
 
 // begin begins the session of a legacy client. A server of both eras, or of an era that
 // is not known yet, is asked in the client's; it crosses over if that is refused.
-func (s *Server) begin(ctx context.Context, client dragoman.Conn, caller *dragoman.Caller) (dragoman.Peer, error) {
+func (s *Server) begin(ctx context.Context, c *frontConn, caller *dragoman.Caller) (dragoman.Peer, error) {
 	if s.Isolation == PerSession && !s.isModernOnly(ctx) {
-		return newLegacySession(s, client, caller), nil
+		return newLegacySession(s, c, caller), nil
 	}
-	return s.front.cross(ctx, client, caller)
+	return s.front.cross(ctx, c, caller)
 }
 
 // isModern reports whether the server is known to speak the modern era.

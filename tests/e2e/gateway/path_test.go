@@ -47,7 +47,6 @@ func TestPathOfACall(t *testing.T) {
 			gateway.(*filter).Call
 			upstream.(*session).Call
 			era.(*frontConn).Call
-			era.(*legacySession).Call
 			up.(*session).Call
 			era.requests.Call
 			upstream.(*conn).Call
