@@ -45,7 +45,8 @@ package era
 //
 //	server.go    a server, and where a request goes
 //	front.go     what clients of each era come in by
-//	methods.go   a server that is made of functions
+//	methods.go   a server that is made of functions; call.go has what these use, seal.go
+//	             what a client keeps for them between input rounds
 //	probe.go     which eras the server speaks
 //	legacy.go    legacy client, legacy server
 //	modern.go    conversations in the modern era

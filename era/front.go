@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/rand"
 	"log/slog"
+	"slices"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/era/internal/up"
@@ -21,7 +23,11 @@ type Front struct {
 	peer  dragoman.Peer // answers requests of the modern era
 	up    *up.Server
 	begin func(context.Context, *frontConn, *dragoman.Caller) (dragoman.Peer, error) // begins a legacy session
+	start func(func()) bool                                                          // runs begin
 	ended func(context.Context)                                                      // may be nil
+
+	revisions      []protocol.Revision // that are served, newest first
+	legacy, modern bool                // there are some of the era
 }
 
 // FrontOptions configures a Front. The zero value is ready to use.
@@ -34,12 +40,44 @@ type FrontOptions struct {
 	// of its requests. It may be nil.
 	Ended func(context.Context)
 
-	// Changes serves subscriptions/listen of a server that FromMethods makes. If nil,
-	// its methods do, if at all.
+	// Revisions are those that are served, of one era or both; all if it is nil. Clients of
+	// an era that is not served are refused.
+	Revisions []protocol.Revision
+
+	// Legacy begins the sessions of legacy clients, of a server that serves them itself. If
+	// nil, they are translated.
+	Legacy dragoman.Acceptor
+
+	// The rest is for servers that FromMethods makes.
+
+	// Info is how the server introduces itself, an object with a name and a version; if nil,
+	// it has those above. Instructions are for the model.
+	Info         any
+	Instructions string
+
+	// Logs says that calls send log messages.
+	Logs bool
+
+	// Cache says for how long and for whom ("public" or "private") a result may be cached
+	// that does not say so. If nil, it may not. A result that holds answers of the client
+	// never may.
+	Cache func(req *dragoman.Message) (ttl time.Duration, scope string)
+
+	// Changes serves subscriptions/listen. If nil, the methods do, if at all.
 	Changes *Changes
 
 	// Logger receives what goes wrong. If nil, nothing is logged.
 	Logger *slog.Logger
+}
+
+// served returns the revisions that are served, newest first.
+func (o *FrontOptions) served() []protocol.Revision {
+	if o.Revisions == nil {
+		return protocol.Revisions()
+	}
+	served := slices.Sorted(slices.Values(o.Revisions))
+	slices.Reverse(served)
+	return served
 }
 
 // NewFront returns a front of a peer. opts may be nil.
@@ -50,13 +88,37 @@ func NewFront(peer dragoman.Peer, opts *FrontOptions) *Front {
 	f := new(Front)
 	f.prepare(closablePeer{peer, f}, opts)
 	f.begin = f.cross
+	if opts.Legacy != nil {
+		f.start = syncs.OnCaller // it does not wait for a server
+		f.begin = func(ctx context.Context, c *frontConn, _ *dragoman.Caller) (dragoman.Peer, error) {
+			return opts.Legacy.Accept(ctx, c.client)
+		}
+	}
 	return f
 }
 
 func (f *Front) prepare(peer dragoman.Peer, opts *FrontOptions) {
 	f.ctx, f.cancel = context.WithCancelCause(context.Background())
-	f.peer, f.ended = peer, opts.Ended
-	f.up = up.New(peer, &up.Options{Name: opts.Name, Version: opts.Version, Logger: opts.Logger})
+	f.peer, f.start, f.ended, f.revisions = peer, f.busy.Start, opts.Ended, opts.served()
+	serves := func(e protocol.Era) bool {
+		return slices.ContainsFunc(f.revisions, func(r protocol.Revision) bool { return r.Era() == e })
+	}
+	f.legacy, f.modern = serves(protocol.Legacy), serves(protocol.Modern)
+	if !f.modern {
+		f.peer = dragoman.Funcs{OnCall: func(_ context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
+			return f.refuse(req), nil
+		}}
+	}
+	f.up = up.New(peer, &up.Options{Name: opts.Name, Version: opts.Version, Revisions: f.revisions, Logger: opts.Logger})
+}
+
+// refuse answers a request in an era that is not served.
+func (f *Front) refuse(req *dragoman.Message) *dragoman.Message {
+	version, _ := dragoman.Text(req.Meta(protocol.MetaProtocolVersion))
+	if !protocol.IsModern(req) {
+		version = protocol.VersionOf(req)
+	}
+	return req.Fail(protocol.Unsupported(version, protocol.Names(f.revisions)))
 }
 
 // Requests returns the peer that answers requests of the modern era.
@@ -116,7 +178,7 @@ func (p closablePeer) Call(ctx context.Context, req *dragoman.Message, from drag
 	if err != nil || req.Method() != protocol.MethodDiscover {
 		return resp, err
 	}
-	return withLegacy(resp)
+	return withLegacy(resp, p.front.revisions)
 }
 
 // A frontConn is one with a client, whose messages tell which era they are
@@ -137,13 +199,16 @@ type frontSession struct {
 
 // Call implements dragoman.Peer.
 func (c *frontConn) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
-	if protocol.IsModern(req) {
+	switch initialize := req.Method() == protocol.MethodInitialize; {
+	case c.front.modern && protocol.IsModern(req), !c.front.legacy && !initialize:
 		return c.front.peer.Call(dragoman.WithCaller(ctx, c.caller), req, from)
+	case !c.front.legacy:
+		return c.front.refuse(req), nil
 	}
 	v, ok := c.legacy.Peek()
 	if !ok {
 		var err error
-		v, err = c.legacy.Get(ctx, c.front.busy.Start, func() (frontSession, error) { return c.begin(dragoman.WithCallerOf(c.front.ctx, ctx), req) })
+		v, err = c.legacy.Get(ctx, c.front.start, func() (frontSession, error) { return c.begin(dragoman.WithCallerOf(c.front.ctx, ctx), req) })
 		if err != nil {
 			return unavailable(ctx, req, err)
 		}

@@ -3,9 +3,13 @@ package era
 import (
 	"cmp"
 	"context"
+	"crypto/cipher"
 	"encoding/json"
 	"errors"
 	"maps"
+	"slices"
+	"strconv"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/protocol"
@@ -14,7 +18,9 @@ import (
 // FromMethods returns a server that is made of functions, for clients of both eras: the
 // functions answer tools/list, tools/call and whatever else there is to serve, with the
 // results that the schema of the protocol has. Handshakes, server/discover, the check of
-// each request's envelope, and what the modern era wants in every result are done here.
+// each request's envelope, and what the modern era requires in every result are done here.
+// [CallOf] gives a function its [Call], by which it reports progress, logs, and asks the
+// client.
 //
 // An error of tools/call that is no [*dragoman.Error] is a result that says that the tool
 // has failed. opts may be nil.
@@ -26,16 +32,23 @@ func FromMethods(methods dragoman.Methods, opts *FrontOptions) *Front {
 	if o.Name == "" {
 		o.Name, o.Version = "dragoman", "0.0.0"
 	}
-	info, _ := json.Marshal(map[string]string{"name": o.Name, "version": cmp.Or(o.Version, "0.0.0")}) // strings can always be encoded
-	s := &methodServer{methods: maps.Clone(methods), info: info, changes: o.Changes}
-	if call := s.methods[protocol.MethodCallTool]; call != nil {
-		s.methods[protocol.MethodCallTool] = failedTool(call)
+	if o.Info == nil {
+		o.Info = map[string]string{"name": o.Name, "version": cmp.Or(o.Version, "0.0.0")}
 	}
+	s := &methodServer{methods: maps.Clone(methods), opts: &o, sealer: newSealer()}
+	s.modern = slices.DeleteFunc(o.served(), func(r protocol.Revision) bool { return r.Era() != protocol.Modern })
+	if len(s.modern) == 0 { // legacy clients are served by a translation from one
+		s.modern = []protocol.Revision{protocol.Latest}
+	}
+	s.info, _ = json.Marshal(o.Info) // what cannot be encoded is no introduction
 	if s.methods[protocol.MethodDiscover] == nil {
 		s.methods[protocol.MethodDiscover] = s.discover
 	}
 	if o.Changes != nil {
 		s.methods[protocol.MethodListen] = o.Changes.listen
+	}
+	for method, f := range s.methods {
+		s.methods[method] = s.serve(method, f)
 	}
 	return NewFront(s, &o)
 }
@@ -43,35 +56,52 @@ func FromMethods(methods dragoman.Methods, opts *FrontOptions) *Front {
 // A methodServer is a peer of the modern era that is made of functions.
 type methodServer struct {
 	methods dragoman.Methods
+	opts    *FrontOptions
 	info    json.RawMessage // who it is
-	changes *Changes        // may be nil
+	modern  []protocol.Revision
+	sealer  cipher.AEAD // of request states; its key is this server's own
 }
 
 // Call implements dragoman.Peer.
 func (s *methodServer) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
-	if s.methods[req.Method()] != nil {
-		if e := protocol.CheckEnvelope(req); e != nil {
-			return req.Fail(e), nil
-		}
+	if s.methods[req.Method()] == nil {
+		return req.Fail(&dragoman.Error{
+			Code: protocol.CodeMethodNotFound, Message: "method not found: " + req.Method() + "; see the capabilities for what is served",
+		}), nil
 	}
-	resp, err := s.methods.Call(ctx, req, from)
+	c, refused := s.newCall(ctx, req, from)
+	if refused != nil {
+		return req.Fail(refused), nil
+	}
+	resp, err := s.methods.Call(context.WithValue(ctx, callKey{}, c), req, from)
 	if err != nil || resp.IsError() {
 		return resp, err
 	}
+	return c.complete(resp)
+}
+
+// complete adds to a result what every result of the modern era has.
+func (c *Call) complete(resp *dragoman.Message) (*dragoman.Message, error) {
 	e := resp.Edit()
-	if resp.Get("resultType") == nil {
+	kind := resp.Get("resultType")
+	if kind == nil {
 		e.Set("resultType", []byte(`"`+protocol.ResultComplete+`"`))
 	}
-	if protocol.Cacheable(req.Method()) {
+	if protocol.Cacheable(c.req.Method()) && string(kind) != `"`+protocol.ResultInputRequired+`"` {
+		var ttl time.Duration
+		scope := "private"
+		if cache := c.server.opts.Cache; cache != nil && len(c.current)+len(c.earlier) == 0 {
+			ttl, scope = cache(c.req)
+		}
 		if resp.Get("ttlMs") == nil {
-			e.Set("ttlMs", []byte("0"))
+			e.Set("ttlMs", strconv.AppendInt(nil, ttl.Milliseconds(), 10))
 		}
 		if resp.Get("cacheScope") == nil {
-			e.Set("cacheScope", []byte(`"private"`))
+			e.Set("cacheScope", []byte(`"`+scope+`"`))
 		}
 	}
 	if resp.Meta(protocol.MetaServerInfo) == nil {
-		e.SetMeta(protocol.MetaServerInfo, s.info)
+		e.SetMeta(protocol.MetaServerInfo, c.server.info)
 	}
 	return e.Message()
 }
@@ -94,17 +124,33 @@ func (s *methodServer) discover(context.Context, *dragoman.Message, dragoman.Pee
 	has := make(map[string]any)
 	for method := range s.methods {
 		if name, ok := capabilities[method]; ok {
-			has[name] = s.changes.capabilities(name)
+			has[name] = s.opts.Changes.capabilities(name)
 		}
 	}
-	return map[string]any{"supportedVersions": protocol.NamesOf(protocol.Modern), "capabilities": has}, nil
+	if s.opts.Logs {
+		has["logging"] = struct{}{}
+	}
+	result := map[string]any{"supportedVersions": protocol.Names(s.modern), "capabilities": has}
+	if s.opts.Instructions != "" {
+		result["instructions"] = s.opts.Instructions
+	}
+	return result, nil
 }
 
-// failedTool makes the errors of a tool results.
-func failedTool(call func(context.Context, *dragoman.Message, dragoman.Peer) (any, error)) func(context.Context, *dragoman.Message, dragoman.Peer) (any, error) {
+type method = func(context.Context, *dragoman.Message, dragoman.Peer) (any, error)
+
+// serve returns a function that makes results of the errors of another one which ask the
+// client, or say that a tool has failed.
+func (s *methodServer) serve(name string, f method) method {
 	return func(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (any, error) {
-		result, err := call(ctx, req, from)
-		if _, rpc := errors.AsType[*dragoman.Error](err); err == nil || rpc || ctx.Err() != nil {
+		result, err := f(ctx, req, from)
+		if err == nil || ctx.Err() != nil {
+			return result, err
+		}
+		if input, ok := errors.AsType[*inputRequired](err); ok {
+			return CallOf(ctx).inputResult(input)
+		}
+		if _, rpc := errors.AsType[*dragoman.Error](err); rpc || name != protocol.MethodCallTool {
 			return result, err
 		}
 		return map[string]any{

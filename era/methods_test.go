@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
+	"strings"
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman"
@@ -148,5 +149,95 @@ func TestListensOfMethodsEndWithTheirChanges(t *testing.T) {
 	}})
 	if err != nil || string(resp.Meta(protocol.MetaSubscriptionID)) != `"l"` || acknowledged != `{"toolsListChanged":true}` {
 		t.Errorf("acknowledged %s, then %s, %v", acknowledged, resp, err)
+	}
+}
+
+func TestFunctionsReportLogAndAskInBothEras(t *testing.T) {
+	peertest.NoLeak(t)
+	text := func(s string) any {
+		return map[string]any{"content": []map[string]string{{"type": "text", "text": s}}}
+	}
+	front := era.FromMethods(dragoman.Methods{
+		protocol.MethodListTools: adder[protocol.MethodListTools],
+		protocol.MethodCallTool: func(ctx context.Context, _ *dragoman.Message, _ dragoman.Peer) (any, error) {
+			c := era.CallOf(ctx)
+			c.Sealed = true
+			c.Log(ctx, "debug", "test", "not wanted")
+			c.Log(ctx, "error", "test", "wanted")
+			var said []string
+			for i, key := range []string{"first", "second"} {
+				got, err := c.Ask(era.Question{Key: key, Method: protocol.MethodElicit, Params: map[string]any{
+					"message": key, "requestedSchema": json.RawMessage(`{"type":"object","properties":{"name":{"type":"string"}}}`),
+				}})
+				if err != nil {
+					return nil, err
+				}
+				c.Progress(ctx, float64(i+1), 2, key)
+				said = append(said, dragoman.MemberText(dragoman.Member(got[key], "content"), "name"))
+			}
+			return text(strings.Join(said, " and ")), nil
+		},
+	}, &era.FrontOptions{Logs: true, Instructions: "call it"})
+	defer func() { _ = front.Close() }()
+	for _, e := range []protocol.Era{protocol.Legacy, protocol.Modern} {
+		logged := make(chan string, 100)
+		options := library.Options{
+			Era: &e,
+			Elicitation: func(_ context.Context, params json.RawMessage) (any, error) {
+				return map[string]any{"action": "accept", "content": map[string]string{"name": "the " + dragoman.MemberText(params, "message")}}, nil
+			},
+			OnNotification: func(note *dragoman.Message) { logged <- string(note.Get("data")) },
+		}
+		connect := func(o library.Options) *library.Client {
+			c, err := library.Connect(t.Context(), &library.Server{Dialer: dragoman.Local(front)}, &o)
+			if err != nil {
+				t.Fatalf("%s: %v", e, err)
+			}
+			t.Cleanup(func() { _ = c.Close() })
+			return c
+		}
+		c := connect(options)
+		if err := c.SetLevel(t.Context(), "warning"); err != nil {
+			t.Errorf("%s: %v", e, err)
+		}
+		var progress []string
+		result, err := c.CallTool(t.Context(), "add", nil, &library.CallOptions{OnProgress: func(p library.Progress) { progress = append(progress, p.Message) }})
+		if err != nil || result.Text() != "the first and the second" || c.Instructions() != "call it" {
+			t.Errorf("%s: %v, %v, instructions %q", e, result, err, c.Instructions())
+		}
+		if len(progress) == 0 || progress[len(progress)-1] != "second" {
+			t.Errorf("%s: progress %q", e, progress)
+		}
+		if data := <-logged; data != `"wanted"` {
+			t.Errorf("%s: logged %s", e, data)
+		}
+		options.Elicitation = nil
+		var no *dragoman.Error
+		if _, err := connect(options).CallTool(t.Context(), "add", nil, nil); !errors.As(err, &no) || no.Code != protocol.CodeMissingCapability {
+			t.Errorf("%s: a client that cannot be asked gets %v", e, err)
+		}
+	}
+}
+
+func TestServersOfMethodsRefuseRevisionsThatTheyDoNotServe(t *testing.T) {
+	for _, served := range [][]protocol.Revision{{protocol.V20250618}, {protocol.Latest}} {
+		front := era.FromMethods(adder, &era.FrontOptions{Revisions: served})
+		defer func() { _ = front.Close() }()
+		for _, e := range []protocol.Era{protocol.Legacy, protocol.Modern} {
+			c, err := library.Connect(t.Context(), &library.Server{Dialer: dragoman.Local(front)}, &library.Options{Era: &e})
+			if e != served[0].Era() {
+				if err == nil {
+					t.Errorf("a server of %s serves the %s era", served[0], e)
+				}
+				continue
+			}
+			if err != nil {
+				t.Fatalf("%s: %v", e, err)
+			}
+			defer func() { _ = c.Close() }()
+			if c.Revision() != served[0] {
+				t.Errorf("a server of %s speaks %s", served[0], c.Revision())
+			}
+		}
 	}
 }

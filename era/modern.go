@@ -42,7 +42,7 @@ func (s *Server) modern(ctx context.Context, req *dragoman.Message, from dragoma
 		if err != nil {
 			return nil, err
 		}
-		return withLegacy(resp)
+		return withLegacy(resp, protocol.Revisions())
 	case protocol.MethodListen:
 		return s.listen(ctx, req, from, main)
 	}
@@ -207,7 +207,7 @@ func listenRequest(want protocol.Interest) (*dragoman.Message, error) {
 
 // withLegacy returns the answer to server/discover so that it names what is served here:
 // the revisions of the legacy era too, and of the modern era those that the server has.
-func withLegacy(resp *dragoman.Message) (*dragoman.Message, error) {
+func withLegacy(resp *dragoman.Message, served []protocol.Revision) (*dragoman.Message, error) {
 	if resp == nil || resp.IsError() {
 		return resp, nil
 	}
@@ -217,7 +217,7 @@ func withLegacy(resp *dragoman.Message) (*dragoman.Message, error) {
 	}
 	var names []string
 	for _, r := range protocol.Revisions() {
-		if r.Era() == protocol.Legacy || slices.Contains(theirs, r.String()) {
+		if r.Era() == protocol.Legacy && slices.Contains(served, r) || slices.Contains(theirs, r.String()) {
 			names = append(names, r.String())
 		}
 	}

@@ -56,6 +56,28 @@ func (a Abilities) Answers(method string, url, tools bool) bool {
 	return false
 }
 
+// MissingCapability is the error for a request whose client would have to be asked a
+// question and cannot be, with the capability that it must declare for that. url and tools
+// are as those of [Abilities.Answers].
+func MissingCapability(method string, url, tools bool) *dragoman.Error {
+	need := `{"elicitation":{}}`
+	switch {
+	case method == MethodListRoots:
+		need = `{"roots":{}}`
+	case method == MethodCreateMessage && tools:
+		need = `{"sampling":{"tools":{}}}`
+	case method == MethodCreateMessage:
+		need = `{"sampling":{}}`
+	case url:
+		need = `{"elicitation":{"url":{}}}`
+	}
+	return &dragoman.Error{
+		Code:    CodeMissingCapability,
+		Message: "this needs a client capability that was not declared; declare " + need + " and call again",
+		Data:    json.RawMessage(`{"requiredCapabilities":` + need + `}`),
+	}
+}
+
 // An Interest says of which changes somebody is told or wants to be told, as a
 // listen and its acknowledgement spell it.
 type Interest struct {

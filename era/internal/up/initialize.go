@@ -41,7 +41,7 @@ func (ss *session) initialize(ctx context.Context, req *dragoman.Message) (*drag
 		ss.server.opts.Logger.Warn("no handshake", "error", err)
 		return req.Fail(noHandshake(err, *params.ProtocolVersion)), nil
 	}
-	rev := protocol.NegotiateLegacy(*params.ProtocolVersion, protocol.Revisions())
+	rev := protocol.NegotiateLegacy(*params.ProtocolVersion, ss.server.opts.Revisions)
 	h := newHandshake(adapt.Route{Client: rev, Server: known.rev}, known, params.Capabilities, params.ClientInfo)
 	if !ss.hello.CompareAndSwap(nil, h) {
 		return alreadyInitialized(req), nil

@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"math"
 	"time"
+
+	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
 const (
@@ -30,6 +32,9 @@ type Options struct {
 	// Name and Version are what we call ourselves if the server does not say who
 	// it is. If empty, they are "dragoman" and "0.0.0".
 	Name, Version string
+
+	// Revisions are those that clients are offered. If nil, it is all of them.
+	Revisions []protocol.Revision
 
 	// MaxRounds is how often one request may ask the client for input. Zero
 	// means DefaultMaxRounds; negative means no limit.
@@ -61,6 +66,9 @@ func (o *Options) withDefaults() Options {
 	}
 	if full.Version == "" {
 		full.Version = "0.0.0"
+	}
+	if full.Revisions == nil {
+		full.Revisions = protocol.Revisions()
 	}
 	full.MaxRounds = limit(full.MaxRounds, DefaultMaxRounds)
 	full.MaxSubscriptions = limit(full.MaxSubscriptions, DefaultMaxSubscriptions)
