@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/era"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -44,61 +45,15 @@ func roots(key string) question {
 // byURL reports whether the question sends the user to a web site.
 func (q question) byURL() bool { return q.params["mode"] == "url" }
 
-// needs returns the capability that a client must have declared to be asked, in
-// the form in which clients declare it.
-func (q question) needs() object {
-	switch {
-	case q.method == protocol.MethodCreateMessage:
-		return object{"sampling": object{}}
-	case q.method == protocol.MethodListRoots:
-		return object{"roots": object{}}
-	case q.byURL():
-		return object{"elicitation": object{"url": object{}}}
-	}
-	return object{"elicitation": object{}}
-}
-
-// can reports whether a client declared what a question needs.
-func (caps capabilities) can(q question) bool {
-	switch e := caps.Elicitation; {
-	case q.method == protocol.MethodCreateMessage:
-		return isObject(caps.Sampling)
-	case q.method == protocol.MethodListRoots:
-		return isObject(caps.Roots)
-	case e == nil:
-		return false
-	case q.byURL():
-		return isObject(e.URL)
-	default:
-		// An empty elicitation capability stands for forms.
-		return isObject(e.Form) || !isObject(e.URL)
-	}
-}
-
-// A missingCapability says that the client cannot be asked what a handler needs to know: it
-// did not declare that it can, or the revision has no such question.
-type missingCapability struct {
-	need object            // capability
-	old  protocol.Revision // that has no such question, or Unknown
-}
-
-func (e *missingCapability) Error() string {
-	if e.old != protocol.Unknown {
-		return fmt.Sprintf("revision %s cannot ask the user like that; initialize with a newer one", e.old)
-	}
-	need, _ := json.Marshal(e.need) // maps of strings
-	return fmt.Sprintf("this needs a client capability that was not declared; declare %s and call again", need)
-}
-
 // canAsk reports whether the client can be asked in the call's revision. The error
 // says what to do about it if not.
 func (c *call) canAsk(q question) error {
 	switch {
 	case q.method == protocol.MethodElicit && !c.rev.HasElicitation(),
 		q.byURL() && !c.rev.HasURLElicitation():
-		return &missingCapability{old: c.rev}
-	case !c.caps.can(q):
-		return &missingCapability{need: q.needs()}
+		return fmt.Errorf("revision %s cannot ask the user like that; initialize with a newer one", c.rev)
+	case !c.can.Answers(q.method, q.byURL(), false):
+		return protocol.MissingCapability(q.method, q.byURL(), false)
 	}
 	return nil
 }
@@ -108,13 +63,18 @@ func (c *call) canAsk(q question) error {
 // call, and ends the round if some are missing; so what a handler does before
 // it asks, it does again in every round.
 func (c *call) ask(ctx context.Context, questions ...question) (answers, error) {
+	if c.modern != nil {
+		var list []era.Question
+		for _, q := range questions {
+			list = append(list, era.Question{Key: q.key, Method: q.method, Params: q.paramsFor(c.rev, 0), Check: q.check})
+		}
+		got, err := c.modern.Ask(list...)
+		return got, err
+	}
 	for _, q := range questions {
 		if err := c.canAsk(q); err != nil {
 			return nil, err
 		}
-	}
-	if c.rev.HasInputRounds() {
-		return c.rounds.take(questions)
 	}
 	return c.requestAll(ctx, questions)
 }
@@ -191,7 +151,7 @@ func (q question) paramsFor(rev protocol.Revision, n int64) object {
 
 // check returns what is wrong with an answer.
 func (q question) check(answer json.RawMessage) error {
-	if !isObject(answer) {
+	if !dragoman.IsObject(answer) {
 		return errors.New("it must be an object")
 	}
 	a := answers{q.key: answer}
@@ -259,7 +219,7 @@ func (a answers) texts(key string) []string {
 		return nil
 	}
 	var parts []part
-	if isObject(result.Content) {
+	if dragoman.IsObject(result.Content) {
 		parts = make([]part, 1)
 		if json.Unmarshal(result.Content, &parts[0]) != nil {
 			return nil

@@ -4,12 +4,12 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/era"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -19,122 +19,44 @@ type object = map[string]any
 // A call is one request while it is served, of either era.
 type call struct {
 	server  *Server
-	session *session // nil in the modern era
+	session *session  // nil in the modern era
+	modern  *era.Call // nil in the legacy era
 	req     *dragoman.Message
 	from    dragoman.Peer // may be nil
 	rev     protocol.Revision
-	caps    capabilities // of the client
-	level   int          // severity from which on log messages are wanted
-	args    members      // of a tool, checked
-	rounds  rounds       // what earlier rounds of this call brought; modern era
+	can     protocol.Abilities // of the client
 }
 
 // A handler serves a method. What it returns is encoded as the result. An error
 // that is a *dragoman.Error is the answer as it stands.
 type handler func(ctx context.Context, c *call) (any, error)
 
-// methodOf returns the handler of a method in an era, or nil.
-func methodOf(method string, era protocol.Era) handler {
-	switch method {
-	case protocol.MethodListTools:
-		return listTools
-	case protocol.MethodCallTool:
-		return callTool
-	case protocol.MethodListPrompts:
-		return listPrompts
-	case protocol.MethodGetPrompt:
-		return getPrompt
-	case protocol.MethodListResources:
-		return listResources
-	case protocol.MethodListTemplates:
-		return listTemplates
-	case protocol.MethodReadResource:
-		return readResource
-	case protocol.MethodComplete:
-		return complete
-	}
-	if era == protocol.Modern {
-		switch method {
-		case protocol.MethodDiscover:
-			return discover
-		case protocol.MethodListen:
-			return subscribe
-		}
-		return nil
-	}
-	switch method {
-	case protocol.MethodInitialize:
-		return initialize
-	case protocol.MethodPing:
-		return ping
-	case protocol.MethodSetLevel:
-		return setLevel
-	case protocol.MethodSubscribe:
-		return subscribeLegacy
-	case protocol.MethodUnsubscribe:
-		return unsubscribeLegacy
-	}
-	return nil
+// handlers are those of methods that both eras have.
+var handlers = map[string]handler{
+	protocol.MethodListTools:     listTools,
+	protocol.MethodCallTool:      callTool,
+	protocol.MethodListPrompts:   listPrompts,
+	protocol.MethodGetPrompt:     getPrompt,
+	protocol.MethodListResources: listResources,
+	protocol.MethodListTemplates: listTemplates,
+	protocol.MethodReadResource:  readResource,
+	protocol.MethodComplete:      complete,
 }
 
-// noMethod is the answer to a method that does not exist.
-func noMethod(req *dragoman.Message) *dragoman.Message {
-	return req.Fail(failure(protocol.CodeMethodNotFound, nil,
-		"method not found: %s; see the capabilities for what is served", req.Method()))
-}
-
-// run lets a handler serve the call and returns its result or the error
-// response.
-func (c *call) run(ctx context.Context, h handler) (*dragoman.Message, error) {
-	result, err := h(ctx, c)
-	if err != nil {
-		var input *needInput
-		if errors.As(err, &input) {
-			result, err = input.result(c)
-		}
+// modern returns a handler as a function of [era.FromMethods].
+func (s *Server) modern(h handler) func(context.Context, *dragoman.Message, dragoman.Peer) (any, error) {
+	return func(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (any, error) {
+		c := era.CallOf(ctx)
+		return h(ctx, &call{server: s, modern: c, req: req, from: from, rev: c.Revision, can: c.Can})
 	}
-	if err == nil {
-		return c.req.Reply(result)
-	}
-	if ctx.Err() != nil {
-		// The caller does not wait for an answer any more.
-		return nil, context.Cause(ctx)
-	}
-	return c.req.Fail(c.answerTo(err)), nil
-}
-
-// answerTo returns the error response for an error of a handler.
-func (c *call) answerTo(err error) *dragoman.Error {
-	var (
-		rpc  *dragoman.Error
-		lack *missingCapability
-	)
-	switch {
-	case errors.As(err, &rpc):
-		return rpc
-	case errors.As(err, &lack) && lack.need != nil:
-		return failure(protocol.CodeMissingCapability, object{"requiredCapabilities": lack.need}, "%v", err)
-	case errors.As(err, &lack):
-		return failure(protocol.CodeInvalidRequest, nil, "%v", err)
-	}
-	return failure(protocol.CodeInternal, nil, "%v", err)
-}
-
-// notify sends the caller a notification that belongs to this call.
-func (c *call) notify(ctx context.Context, method string, params any) {
-	if c.from == nil {
-		return
-	}
-	note, err := dragoman.NewNotification(method, params)
-	if err != nil {
-		return // params are ours, so this cannot happen
-	}
-	// If it fails, the caller is gone and ctx ends.
-	_ = c.from.Notify(ctx, note)
 }
 
 // progress reports how far the call is, if the caller asked for it.
 func (c *call) progress(ctx context.Context, done, total float64, message string) {
+	if c.modern != nil {
+		c.modern.Progress(ctx, done, total, message)
+		return
+	}
 	token := c.req.Meta(protocol.MetaProgressToken)
 	if _, ok := dragoman.ParseID(token); !ok {
 		return
@@ -148,10 +70,25 @@ func (c *call) progress(ctx context.Context, done, total float64, message string
 
 // log sends a log message, if the caller wants messages of that level.
 func (c *call) log(ctx context.Context, level string, data any) {
-	if protocol.LogLevel(level) < c.level {
+	logger := c.server.opts.Name
+	if c.modern != nil {
+		c.modern.Log(ctx, level, logger, data)
+	} else if protocol.LogLevel(level) >= c.session.logLevel() {
+		c.notify(ctx, protocol.NoteMessage, object{"level": level, "logger": logger, "data": data})
+	}
+}
+
+// notify sends a legacy client a notification that belongs to this call.
+func (c *call) notify(ctx context.Context, method string, params any) {
+	if c.from == nil {
 		return
 	}
-	c.notify(ctx, protocol.NoteMessage, object{"level": level, "logger": c.server.opts.Name, "data": data})
+	note, err := dragoman.NewNotification(method, params)
+	if err != nil {
+		return // params are ours, so this cannot happen
+	}
+	// If it fails, the caller is gone and ctx ends.
+	_ = c.from.Notify(ctx, note)
 }
 
 // levelOf reads the name of a log level from JSON text.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -44,129 +45,36 @@ func newSchema(text string) *schema {
 	return s
 }
 
-// A member is one of an object: its name and its value as JSON text.
-type member struct {
-	name  []byte
-	value json.RawMessage
-}
-
-// members are those of an object, in the order of their names. No two have the
-// same one.
-type members []member
-
-// get returns the value of a member, or nil if there is none of that name.
-func (m members) get(name string) json.RawMessage {
-	for i := range m {
-		if string(m[i].name) == name {
-			return m[i].value
+// check returns what is wrong with arguments, which are an object or nil. Of several faults it
+// always returns the same.
+func (s *schema) check(arguments json.RawMessage) error {
+	var args map[string]json.RawMessage
+	if arguments != nil {
+		if err := json.Unmarshal(arguments, &args); err != nil {
+			return fmt.Errorf("arguments cannot be read: %w", err)
 		}
 	}
-	return nil
-}
-
-// read takes arguments apart, which are an object or nil, and returns what is wrong
-// with them.
-func (s *schema) read(arguments json.RawMessage) (members, error) {
-	if arguments == nil {
-		return nil, s.check(nil)
-	}
-	args, flat := flatMembers(arguments)
-	if !flat {
-		var all map[string]json.RawMessage
-		if err := json.Unmarshal(arguments, &all); err != nil {
-			return nil, fmt.Errorf("arguments cannot be read: %w", err)
-		}
-		args = make(members, 0, len(all))
-		for name, value := range all {
-			args = append(args, member{[]byte(name), value})
-		}
-		args.sort()
-	}
-	return args, s.check(args)
-}
-
-func (m members) sort() {
-	slices.SortStableFunc(m, func(a, b member) int { return bytes.Compare(a.name, b.name) })
-}
-
-// flatMembers takes a valid object apart if its names and values are as simple as
-// those of arguments mostly are: nothing is nested and nothing is escaped.
-func flatMembers(object json.RawMessage) (members, bool) {
-	if len(object) == 0 || object[0] != '{' {
-		return nil, false
-	}
-	list := make(members, 0, 4)
-	for rest := object; rest[0] != '}'; {
-		rest = bytes.TrimLeft(rest[1:], " ") // behind the brace or comma
-		n := simpleString(rest)
-		if n < 0 {
-			return nil, false
-		}
-		name := rest[1 : n-1]
-		if rest = rest[n:]; rest[0] != ':' {
-			return nil, false
-		}
-		rest = bytes.TrimLeft(rest[1:], " ")
-		if rest[0] != '"' {
-			n = bytes.IndexAny(rest, ",}[{ \t\r\n")
-		} else {
-			n = simpleString(rest)
-		}
-		if n <= 0 || rest[n] != ',' && rest[n] != '}' {
-			return nil, false
-		}
-		list = append(list, member{name, rest[:n:n]})
-		rest = rest[n:]
-	}
-	if len(list) < 2 {
-		return list, true
-	}
-	list.sort()
-	last := 0 // of several with one name, the last one counts
-	for _, v := range list[1:] {
-		if !bytes.Equal(v.name, list[last].name) {
-			last++
-		}
-		list[last] = v
-	}
-	return list[:last+1], true
-}
-
-// simpleString returns the length of the string that valid JSON text begins with,
-// or -1 if that is no string or is not simple.
-func simpleString(text json.RawMessage) int {
-	if text[0] == '"' {
-		if n := bytes.IndexByte(text[1:], '"') + 2; isSimple(text[1 : n-1]) {
-			return n
-		}
-	}
-	return -1
-}
-
-// check returns what is wrong with arguments. Of several faults it always returns the
-// same.
-func (s *schema) check(args members) error {
 	for _, name := range s.Required {
-		if args.get(name) == nil {
+		if args[name] == nil {
 			return fmt.Errorf("argument %q is missing; it must be of type %s", name, s.Properties[name].Type)
 		}
 	}
-	for _, v := range args {
-		want := s.Properties[string(v.name)]
+	for _, name := range slices.Sorted(maps.Keys(args)) {
+		want := s.Properties[name]
 		if want == nil {
 			if s.Additional != nil && !*s.Additional {
-				return fmt.Errorf("there is no argument %q; see the tool's inputSchema", v.name)
+				return fmt.Errorf("there is no argument %q; see the tool's inputSchema", name)
 			}
 			continue
 		}
-		if err := want.check(v.name, v.value); err != nil {
+		if err := want.check(name, args[name]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (want *property) check(name []byte, value json.RawMessage) error {
+func (want *property) check(name string, value json.RawMessage) error {
 	got := typeOf(value)
 	if want.Type != "" && got != want.Type && !(want.Type == "number" && got == "integer") {
 		return fmt.Errorf("argument %q must be of type %s, not %s", name, want.Type, got)

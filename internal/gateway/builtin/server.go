@@ -2,12 +2,13 @@ package builtin
 
 import (
 	"context"
-	"crypto/cipher"
-	"encoding/json"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/era"
+	"github.com/dragoman-mcp/dragoman/internal/wire/subscription"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -58,10 +59,10 @@ func (o *Options) withDefaults() Options {
 
 // A Server answers any number of conversations and requests at once.
 type Server struct {
-	opts   Options
-	sealer cipher.AEAD                           // of request states; its key is this server's alone
-	infos  map[protocol.Revision]json.RawMessage // how the server introduces itself
-	heads  map[protocol.Revision]string          // how results begin
+	opts     Options
+	front    *era.Front
+	changes  era.Changes      // for clients of the modern era
+	sessions subscription.Hub // of the legacy era, that are notified of changes
 
 	tools     []*tool
 	prompts   []*prompt
@@ -69,76 +70,62 @@ type Server struct {
 	templates []*template
 
 	mu       sync.Mutex
-	sessions map[*session]struct{} // that are notified of changes
-	sweepAt  int                   // number of sessions at which dead ones are looked for
-	listens  map[*listen]struct{}
-	closed   bool
 	added    map[string]bool // tools, prompts, resources that were added, by method of their list
 	versions map[string]int  // of resources that were updated, by URI
 }
 
 // New returns a server. opts may be nil.
 func New(opts *Options) *Server {
-	s := &Server{
-		opts:     opts.withDefaults(),
-		sealer:   newSealer(),
-		infos:    make(map[protocol.Revision]json.RawMessage),
-		heads:    make(map[protocol.Revision]string),
-		sessions: make(map[*session]struct{}),
-		listens:  make(map[*listen]struct{}),
-		added:    make(map[string]bool),
-		versions: make(map[string]int),
-	}
-	for _, rev := range s.opts.Revisions {
-		s.infos[rev] = s.opts.info(rev)
-		s.heads[rev] = headOf(rev, s.infos[rev])
-	}
+	s := &Server{opts: opts.withDefaults(), added: make(map[string]bool), versions: make(map[string]int)}
 	s.tools = allTools()
 	s.prompts = allPrompts()
 	s.resources, s.templates = allResources(s.opts.Numbered)
+	s.changes.Tools, s.changes.Prompts, s.changes.Resources, s.changes.Subscribable = true, true, true, s.knows
+	methods := make(dragoman.Methods)
+	for method, h := range handlers {
+		methods[method] = s.modern(h)
+	}
+	s.front = era.FromMethods(methods, &era.FrontOptions{
+		Info: s.opts.info(protocol.Latest), Instructions: instructions,
+		Revisions: s.opts.Revisions,
+		Legacy: dragoman.AcceptFunc(func(_ context.Context, client dragoman.Conn) (dragoman.Peer, error) {
+			// A client that never sets a level still expects to see something.
+			return &session{server: s, client: client, level: protocol.LogLevel("info")}, nil
+		}),
+		Logs: true, Cache: cache, Changes: &s.changes,
+	})
 	return s
 }
 
 // Accept begins a conversation with a client. Its state ends when the client's
 // conversation does.
-func (s *Server) Accept(_ context.Context, client dragoman.Conn) (dragoman.Peer, error) {
-	// A client that never sets a level still expects to see something.
-	return &session{server: s, client: client, level: protocol.LogLevel("info")}, nil
+func (s *Server) Accept(ctx context.Context, client dragoman.Conn) (dragoman.Peer, error) {
+	return s.front.Accept(ctx, client)
 }
 
-// Requests returns the door for requests that stand for themselves. It speaks
-// the modern era only.
-func (s *Server) Requests() dragoman.Peer {
-	return dragoman.Funcs{OnCall: s.callModern}
-}
+// Requests returns the peer that answers requests of the modern era.
+func (s *Server) Requests() dragoman.Peer { return s.front.Requests() }
 
 // Close ends all subscriptions of the modern era in good order: each gets its
-// result. Everything else goes on as before.
-func (s *Server) Close() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.closed = true
-	for l := range s.listens {
-		l.end()
+// result. Everything else continues as before.
+func (s *Server) Close() error { return s.changes.Close() }
+
+// cache says for how long and for whom a result may be cached.
+func cache(req *dragoman.Message) (ttl time.Duration, scope string) {
+	switch {
+	case req.Method() == protocol.MethodDiscover:
+		return time.Hour, "public"
+	case req.Method() == protocol.MethodReadResource && req.URI() == watched:
+		return 0, "public"
 	}
-	return nil
-}
-
-// serves reports whether a revision of an era is served.
-func (s *Server) serves(era protocol.Era) bool {
-	return slices.ContainsFunc(s.opts.Revisions, func(r protocol.Revision) bool { return r.Era() == era })
-}
-
-// unsupported is the answer to a revision that is not served.
-func (s *Server) unsupported(requested string) *dragoman.Error {
-	return protocol.Unsupported(requested, protocol.Names(s.opts.Revisions))
+	return 30 * time.Second, "public"
 }
 
 const instructions = "A server for trying out clients and bridges: every feature of the protocol has a tool, " +
 	"prompt or resource that shows it. Begin with the tool echo."
 
-// info returns how the server introduces itself, as JSON text.
-func (o *Options) info(rev protocol.Revision) json.RawMessage {
+// info returns how the server introduces itself.
+func (o *Options) info(rev protocol.Revision) object {
 	info := object{"name": o.Name, "version": o.Version}
 	if rev.HasTitles() {
 		info["title"] = "Everything"
@@ -146,11 +133,10 @@ func (o *Options) info(rev protocol.Revision) json.RawMessage {
 	if rev.HasIcons() {
 		info["description"] = "Every feature of MCP, in every revision"
 	}
-	text, _ := json.Marshal(info) // strings always encode
-	return text
+	return info
 }
 
-// capabilities returns what the server can do.
+// capabilities returns what the server can do in a legacy revision.
 func (s *Server) capabilities(rev protocol.Revision) object {
 	caps := object{
 		"tools":     object{"listChanged": true},
@@ -164,52 +150,13 @@ func (s *Server) capabilities(rev protocol.Revision) object {
 	return caps
 }
 
-// addSession notifies a session of changes until its conversation ends.
-func (s *Server) addSession(ss *session) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if ss.ended() {
-		return
-	}
-	s.sessions[ss] = struct{}{}
-	// Dead sessions are forgotten when the number of sessions has doubled, so
-	// that none needs a goroutine that waits for its end.
-	if len(s.sessions) > s.sweepAt {
-		s.sweep()
-		s.sweepAt = 2*len(s.sessions) + 8
-	}
-}
-
-// sweep forgets the sessions that are over. The caller holds mu.
-func (s *Server) sweep() {
-	for ss := range s.sessions {
-		if ss.ended() {
-			delete(s.sessions, ss)
-		}
-	}
-}
-
-// subscribers returns the sessions and listens that may want a change.
-func (s *Server) subscribers() (sessions []*session, listens []*listen) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.sweep()
-	for ss := range s.sessions {
-		sessions = append(sessions, ss)
-	}
-	for l := range s.listens {
-		listens = append(listens, l)
-	}
-	return sessions, listens
-}
-
 // change adds the entry that a list has in reserve, or takes it out again, and
 // notifies all clients. list is the method of the list.
-func (s *Server) change(ctx context.Context, list, note string) {
+func (s *Server) change(list, note string) {
 	s.mu.Lock()
 	s.added[list] = !s.added[list]
 	s.mu.Unlock()
-	s.notifyAll(ctx, event{method: note})
+	s.publish(note, nil)
 }
 
 // hasAdded reports whether the entry that a list has in reserve is in it.
@@ -220,11 +167,11 @@ func (s *Server) hasAdded(list string) bool {
 }
 
 // update gives a resource a new content and notifies its subscribers.
-func (s *Server) update(ctx context.Context, uri string) {
+func (s *Server) update(uri string) {
 	s.mu.Lock()
 	s.versions[uri]++
 	s.mu.Unlock()
-	s.notifyAll(ctx, event{protocol.NoteResourceUpdated, uri})
+	s.publish(protocol.NoteResourceUpdated, object{"uri": uri})
 }
 
 // version returns how often a resource was updated.
@@ -234,32 +181,12 @@ func (s *Server) version(uri string) int {
 	return s.versions[uri]
 }
 
-// An event is a change that clients may subscribe to.
-type event struct {
-	method string
-	uri    string // of a resource that was updated
-}
-
-// notifyAll notifies all subscribers of a change.
-func (s *Server) notifyAll(ctx context.Context, e event) {
-	sessions, listens := s.subscribers()
-	for _, l := range listens {
-		l.put(e)
-	}
-	var params any
-	if e.uri != "" {
-		params = object{"uri": e.uri}
-	}
-	note, err := dragoman.NewNotification(e.method, params)
+// publish notifies the subscribers of both eras of a change.
+func (s *Server) publish(method string, params any) {
+	note, err := dragoman.NewNotification(method, params)
 	if err != nil {
 		return // both are ours, so this cannot happen
 	}
-	// The call that made the change may end before all have heard of it.
-	ctx = context.WithoutCancel(ctx)
-	for _, ss := range sessions {
-		if e.uri == "" || ss.isSubscribed(e.uri) {
-			// If it fails, the client is gone, and the next sweep removes it.
-			_ = ss.client.Notify(ctx, note)
-		}
-	}
+	s.changes.Publish(note)
+	s.sessions.Publish(note)
 }

@@ -3,6 +3,7 @@ package builtin
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"sync"
 	"sync/atomic"
 
@@ -10,8 +11,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// A session is one conversation. What it remembers is of the legacy era only:
-// requests of the modern era are passed on to where they stand for themselves.
+// A session is a conversation in the legacy era, which is served here without a
+// translation: tests of translations compare with it.
 type session struct {
 	server *Server
 	client dragoman.Conn
@@ -23,57 +24,67 @@ type session struct {
 	subscribed map[string]bool // URIs; guarded by mu
 }
 
-// A initializeParams is what initialize settled.
+// initializeParams are what initialize settled.
 type initializeParams struct {
-	rev  protocol.Revision
-	caps capabilities
+	rev protocol.Revision
+	can protocol.Abilities
 }
 
 // Call serves one request.
 func (ss *session) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
-	switch {
-	case !ss.server.serves(protocol.Legacy):
-		if req.Method() == protocol.MethodInitialize && !protocol.IsModern(req) {
-			return ss.refuse(req), nil
-		}
-		return ss.server.callModern(ctx, req, from)
-	case protocol.IsModern(req) && ss.server.serves(protocol.Modern):
-		return ss.server.callModern(ctx, req, from)
-	}
-	h := methodOf(req.Method(), protocol.Legacy)
+	h := legacyHandlers[req.Method()]
 	if h == nil {
-		return noMethod(req), nil
+		h = handlers[req.Method()]
 	}
-	c := &call{server: ss.server, session: ss, req: req, from: from, level: ss.logLevel()}
+	if h == nil {
+		return req.Fail(failure(protocol.CodeMethodNotFound, nil,
+			"method not found: %s; see the capabilities for what is served", req.Method())), nil
+	}
+	c := &call{server: ss.server, session: ss, req: req, from: from}
 	if settled := ss.hello.Load(); settled != nil {
-		c.rev, c.caps = settled.rev, settled.caps
+		c.rev, c.can = settled.rev, settled.can
 	} else if m := req.Method(); m != protocol.MethodInitialize && m != protocol.MethodPing {
 		return req.Fail(failure(protocol.CodeInvalidRequest, nil,
 			"%s before initialize; send initialize first, then notifications/initialized", m)), nil
 	}
-	return c.run(ctx, h)
+	result, err := h(ctx, c)
+	rpc, isRPC := errors.AsType[*dragoman.Error](err)
+	switch {
+	case err == nil:
+		return req.Reply(result)
+	case ctx.Err() != nil:
+		// The caller does not wait for an answer any more.
+		return nil, context.Cause(ctx)
+	case isRPC:
+		return req.Fail(rpc), nil
+	case req.Method() == protocol.MethodCallTool:
+		return req.Reply(toolResult{Content: []block{text(err.Error())}, IsError: true})
+	}
+	return req.Fail(failure(protocol.CodeInvalidRequest, nil, "%v", err)), nil
 }
 
-// refuse answers the initialize of a client that is too old for this server, by
-// naming the revisions that it could use.
-func (ss *session) refuse(req *dragoman.Message) *dragoman.Message {
-	return req.Fail(ss.server.unsupported(protocol.VersionOf(req)))
+// legacyHandlers are those of methods that the modern era does not have.
+var legacyHandlers = map[string]handler{
+	protocol.MethodInitialize:  initialize,
+	protocol.MethodPing:        ping,
+	protocol.MethodSetLevel:    setLevel,
+	protocol.MethodSubscribe:   subscribe,
+	protocol.MethodUnsubscribe: unsubscribe,
 }
 
 // Notify takes one notification. Cancelling is not among them: that is the
 // business of the peer that made the call.
 func (ss *session) Notify(_ context.Context, note *dragoman.Message) error {
 	if note.Method() == protocol.NoteInitialized && ss.hello.Load() != nil {
-		ss.server.addSession(ss)
+		ss.server.sessions.Add(ss, 0)
 	}
 	return nil
 }
 
 func initialize(_ context.Context, c *call) (any, error) {
 	var params struct {
-		ProtocolVersion *string        `json:"protocolVersion"`
-		Capabilities    capabilities   `json:"capabilities"`
-		ClientInfo      implementation `json:"clientInfo"`
+		ProtocolVersion *string         `json:"protocolVersion"`
+		Capabilities    json.RawMessage `json:"capabilities"`
 	}
 	if err := c.req.Decode(&params); err != nil {
 		return nil, invalid("params of initialize cannot be read: %v", err)
@@ -81,15 +92,22 @@ func initialize(_ context.Context, c *call) (any, error) {
 	if params.ProtocolVersion == nil {
 		return nil, invalid("params.protocolVersion is missing; name the newest revision that you speak")
 	}
+	var can protocol.Abilities
+	if params.Capabilities != nil {
+		var err error
+		if can, err = protocol.AbilitiesOf(params.Capabilities); err != nil {
+			return nil, invalid("params.capabilities of initialize cannot be read: %v", err)
+		}
+	}
 	rev := protocol.NegotiateLegacy(*params.ProtocolVersion, c.server.opts.Revisions)
-	if !c.session.hello.CompareAndSwap(nil, &initializeParams{rev, params.Capabilities}) {
+	if !c.session.hello.CompareAndSwap(nil, &initializeParams{rev, can}) {
 		return nil, failure(protocol.CodeInvalidRequest, nil,
 			"this conversation is initialized already; open another for other parameters")
 	}
 	return object{
 		"protocolVersion": rev.String(),
 		"capabilities":    c.server.capabilities(rev),
-		"serverInfo":      c.server.infos[rev],
+		"serverInfo":      c.server.opts.info(rev),
 		"instructions":    instructions,
 	}, nil
 }
@@ -105,18 +123,18 @@ func setLevel(_ context.Context, c *call) (any, error) {
 	return object{}, nil
 }
 
-func subscribeLegacy(_ context.Context, c *call) (any, error) {
+func subscribe(_ context.Context, c *call) (any, error) {
 	uri, err := c.knownURI()
 	if err != nil {
 		return nil, err
 	}
 	c.session.subscribe(uri)
 	// Some clients never say that they are initialized; this one has subscribed.
-	c.server.addSession(c.session)
+	c.server.sessions.Add(c.session, 0)
 	return object{}, nil
 }
 
-func unsubscribeLegacy(_ context.Context, c *call) (any, error) {
+func unsubscribe(_ context.Context, c *call) (any, error) {
 	uri, err := c.uri()
 	if err != nil {
 		return nil, err
@@ -158,28 +176,14 @@ func (ss *session) isSubscribed(uri string) bool {
 	return ss.subscribed[uri]
 }
 
-// ended reports whether the conversation has ended.
-func (ss *session) ended() bool {
-	select {
-	case <-ss.client.Done():
-		return true
-	default:
-		return false
+// Offer notifies the client of a change, unless it is that of a resource which the client
+// has not subscribed to.
+func (ss *session) Offer(note *dragoman.Message) {
+	if uri := note.URI(); uri == "" || ss.isSubscribed(uri) {
+		// If it fails, the client is gone, and the hub will forget the session.
+		_ = ss.client.Notify(context.Background(), note)
 	}
 }
 
-// An implementation is how a program introduces itself.
-type implementation struct {
-	Name    *string `json:"name"`
-	Version *string `json:"version"`
-}
-
-// capabilities are what a client can do.
-type capabilities struct {
-	Sampling    json.RawMessage `json:"sampling"`
-	Roots       json.RawMessage `json:"roots"`
-	Elicitation *struct {
-		Form json.RawMessage `json:"form"`
-		URL  json.RawMessage `json:"url"`
-	} `json:"elicitation"`
-}
+// Ended reports whether the conversation has ended.
+func (ss *session) Ended() bool { return ss.client.Err() != nil }

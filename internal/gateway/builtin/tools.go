@@ -20,7 +20,7 @@ type tool struct {
 	input       string // schema; if empty, there are no arguments
 	output      string // schema; if empty, there is no structured content
 	readOnly    bool
-	sealed      bool // answers count only with a state, see rounds.sealed
+	sealed      bool // answers count only with a state, see era.Call
 	run         func(ctx context.Context, c *call) (*toolResult, error)
 
 	in, out *schema // input and output; set once, by allTools
@@ -107,65 +107,22 @@ func callTool(ctx context.Context, c *call) (any, error) {
 	if t == nil {
 		return nil, invalid("unknown tool: %s; tools/list names those there are", c.req.Name())
 	}
-	c.rounds.sealed = t.sealed
-	result, err := t.call(ctx, c)
+	if c.modern != nil {
+		c.modern.Sealed = t.sealed
+	}
+	if err := t.in.check(c.req.Get("arguments")); err != nil {
+		return nil, err
+	}
+	result, err := t.run(ctx, c)
 	if err != nil {
 		return nil, err
 	}
 	if result.Content == nil {
-		if isSimple(result.text) {
-			return c.textResult(result.text), nil
-		}
 		result.Content = []block{text(result.text)}
 	}
 	result.Content = adapt(c.rev, result.Content)
 	result.Structured = wrapValue(c.rev, result.Structured)
 	return result, nil
-}
-
-// textResult returns the result with one simple text as JSON text, because most
-// results are such.
-func (c *call) textResult(s string) json.RawMessage {
-	const before, behind = `"content":[{"text":"`, `","type":"text"}]}`
-	head := c.server.heads[c.rev]
-	b := make([]byte, 0, len(head)+len(before)+len(s)+len(behind))
-	b = append(b, head...)
-	b = append(b, before...)
-	b = append(b, s...)
-	return append(b, behind...)
-}
-
-// isSimple reports whether a text is the same in JSON, and at a glance.
-func isSimple[T string | json.RawMessage](s T) bool {
-	for i := range len(s) {
-		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
-			return false
-		}
-	}
-	return true
-}
-
-// call runs a tool. The error is not nil only if there is to be no tool result.
-func (t *tool) call(ctx context.Context, c *call) (*toolResult, error) {
-	var err error
-	if c.args, err = t.in.read(c.req.Get("arguments")); err == nil {
-		var result *toolResult
-		if result, err = t.run(ctx, c); err == nil {
-			return result, nil
-		}
-	}
-	var (
-		rpc   *dragoman.Error
-		input *needInput
-		lack  *missingCapability
-	)
-	switch {
-	case ctx.Err() != nil, errors.As(err, &rpc), errors.As(err, &input):
-		return nil, err
-	case errors.As(err, &lack) && lack.need != nil:
-		return nil, err // there is a code for it, of the modern era, which says it to old clients too
-	}
-	return &toolResult{Content: []block{text(err.Error())}, IsError: true}, nil
 }
 
 // arguments decodes the arguments of a tool, which have been checked.
@@ -174,16 +131,6 @@ func arguments[T any](c *call) (args T, err error) {
 		err = json.Unmarshal(text, &args)
 	}
 	return args, err
-}
-
-// argument returns an argument that is a string, which has been checked.
-func (c *call) argument(name string) (s string, err error) {
-	text := c.args.get(name)
-	if len(text) >= 2 && isSimple(text[1:len(text)-1]) {
-		return string(text[1 : len(text)-1]), nil
-	}
-	err = json.Unmarshal(text, &s)
-	return s, err
 }
 
 // plainTools are the tools that only compute.
@@ -266,7 +213,13 @@ const wideSchema = `{
 	"additionalProperties":false}`
 
 func echo(_ context.Context, c *call) (*toolResult, error) {
-	text, err := c.argument("text")
+	// Not by a struct, for which "Text" would be the same name.
+	args, err := arguments[map[string]json.RawMessage](c)
+	if err != nil {
+		return nil, err
+	}
+	var text string
+	err = json.Unmarshal(args["text"], &text)
 	return newTextResult(text), err
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 
+	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -59,7 +60,7 @@ func wrapValue(rev protocol.Revision, value json.RawMessage) json.RawMessage {
 	switch {
 	case value == nil || !rev.HasStructuredContent():
 		return nil
-	case isObject(value) || rev.HasAnyStructuredContent():
+	case dragoman.IsObject(value) || rev.HasAnyStructuredContent():
 		return value
 	}
 	return json.RawMessage(`{"result":` + string(value) + `}`)

@@ -144,14 +144,14 @@ func changingTool(name, kind, list, note string) *tool {
 	return &tool{
 		name: name, title: "Change the list of " + kind + "s",
 		description: "Adds a " + kind + " or takes it away again, and notifies all clients.",
-		run: func(ctx context.Context, c *call) (*toolResult, error) {
-			c.server.change(ctx, list, note)
+		run: func(_ context.Context, c *call) (*toolResult, error) {
+			c.server.change(list, note)
 			return newTextResult("The list of " + kind + "s has changed."), nil
 		},
 	}
 }
 
-func updateResource(ctx context.Context, c *call) (*toolResult, error) {
+func updateResource(_ context.Context, c *call) (*toolResult, error) {
 	args, err := arguments[struct {
 		URI string `json:"uri"`
 	}](c)
@@ -165,6 +165,6 @@ func updateResource(ctx context.Context, c *call) (*toolResult, error) {
 	if !c.server.knows(uri) {
 		return nil, fmt.Errorf("there is no resource %s; resources/list names those there are", uri)
 	}
-	c.server.update(ctx, uri)
+	c.server.update(uri)
 	return newTextResult("Updated " + uri + "."), nil
 }

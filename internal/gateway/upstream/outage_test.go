@@ -74,15 +74,15 @@ func TestRequestFindsAServerBehindAURLThatIsBack(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		was bool // it has been there
-		f   *fake
+		of  func() *fake
 	}{
-		"was there, legacy": {true, legacyServer()}, "was there, modern": {true, modernServer()},
-		"was never there, legacy": {false, legacyServer()}, "was never there, modern": {false, modernServer()},
+		"was there, legacy": {true, legacyServer}, "was there, modern": {true, modernServer},
+		"was never there, legacy": {false, legacyServer}, "was never there, modern": {false, modernServer},
 	} {
 		for what, request := range requests {
 			t.Run(name+", "+what, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					f := &fake{acceptor: c.f.acceptor}
+					f := c.of()
 					if !c.was {
 						f.set(errAway)
 					}

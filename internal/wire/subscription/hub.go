@@ -11,7 +11,8 @@ import (
 )
 
 // A Sink receives notifications of changes, and drops those that it does not want. Offer
-// does not block. Sinks are pointers.
+// does not block. Sinks are pointers. A Hub forgets one that has a method Ended some time
+// after that returns true.
 type Sink interface{ Offer(note *dragoman.Message) }
 
 // A Hub passes notifications of changes on to its sinks. The zero value has none. Any
@@ -34,8 +35,8 @@ func (h *Hub) Add(s Sink, limit int) bool {
 	// none needs a goroutine that waits for its end.
 	if len(h.sinks) >= h.sweepAt {
 		maps.DeleteFunc(h.sinks, func(s Sink, _ struct{}) bool {
-			session, ok := s.(*Session)
-			return ok && session.Client.Err() != nil
+			session, ok := s.(interface{ Ended() bool })
+			return ok && session.Ended()
 		})
 		h.sweepAt = 2*len(h.sinks) + 16
 	}
@@ -96,12 +97,14 @@ type callback struct{ f func(method string) }
 // Offer implements Sink.
 func (c *callback) Offer(note *dragoman.Message) { c.f(note.Method()) }
 
-// A Session is a legacy session whose server has promised to report changes of lists. A
-// Hub forgets it some time after it has ended.
+// A Session is a legacy session whose server has promised to report changes of lists.
 type Session struct {
 	Client dragoman.Conn
 	Lists  protocol.Interest // whose changes were promised
 }
+
+// Ended reports whether the session has ended.
+func (s *Session) Ended() bool { return s.Client.Err() != nil }
 
 // Offer implements Sink: it notifies the client.
 func (s *Session) Offer(note *dragoman.Message) {
