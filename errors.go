@@ -1,9 +1,11 @@
 package dragoman
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 )
 
 // The JSON-RPC codes that this package itself uses; package protocol names all.
@@ -118,3 +120,28 @@ func (e *ParseError) Response() *Message {
 		Message: fmt.Sprintf("%s: %s at byte %d", title, e.Reason, e.Offset),
 	})
 }
+
+// A TimeoutError says that a request took longer than we allow it. It is a
+// [context.DeadlineExceeded], although no deadline of the caller passed.
+type TimeoutError struct {
+	// After is the limit that has passed.
+	After time.Duration
+
+	// Renewed says that the limit was counted from the last progress, or from the last
+	// answer to a question of the other side, and not from the beginning.
+	Renewed bool
+}
+
+// Error implements error.
+func (e *TimeoutError) Error() string {
+	if e.Renewed {
+		return fmt.Sprintf("no answer and no progress within %v", e.After)
+	}
+	return fmt.Sprintf("no answer within %v", e.After)
+}
+
+// Is reports whether target is [context.DeadlineExceeded].
+func (e *TimeoutError) Is(target error) bool { return target == context.DeadlineExceeded }
+
+// Timeout implements net.Error.
+func (e *TimeoutError) Timeout() bool { return true }

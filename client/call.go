@@ -5,11 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/wire/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -34,22 +34,6 @@ type Progress struct {
 // callKey is under which a context has its call.
 type callKey struct{}
 
-// A timeoutError is a limit of time that has passed. It is a
-// [context.DeadlineExceeded].
-type timeoutError struct {
-	after time.Duration
-	moved bool // there was progress before
-}
-
-func (e *timeoutError) Error() string {
-	if e.moved {
-		return fmt.Sprintf("no answer and no progress within %v", e.after)
-	}
-	return fmt.Sprintf("no answer within %v", e.after)
-}
-
-func (e *timeoutError) Is(target error) bool { return target == context.DeadlineExceeded }
-
 // A call is one request of ours under way: the caller as the server sees it, and
 // a clock.
 type call struct {
@@ -59,91 +43,28 @@ type call struct {
 	reached  atomic.Bool    // a conversation has been given the request
 	answered atomic.Bool    // the server itself has answered it
 
-	limit  time.Duration // negative if there is none
+	clock  *jsonrpc.CallClock // nil if there is no limit
 	cancel context.CancelCauseFunc
-
-	mu     sync.Mutex
-	timer  *time.Timer // nil if there is no limit; guarded by mu
-	began  time.Time
-	until  time.Time // zero if there is no end; guarded by mu
-	asked  int       // questions without an answer; guarded by mu
-	paused time.Time // since when there are any; guarded by mu
-	moved  bool      // the clock was started anew; guarded by mu
 }
 
 // newCall begins a request. It must be ended.
 func (c *Client) newCall(ctx context.Context, limit time.Duration, progress func(Progress)) (context.Context, *call) {
-	k := &call{client: c, progress: progress, failures: c.dialer.count(), limit: limit, began: time.Now()}
+	k := &call{client: c, progress: progress, failures: c.dialer.count()}
 	ctx, k.cancel = context.WithCancelCause(context.WithValue(ctx, callKey{}, k))
 	if limit > 0 {
-		if longest := c.opts.MaxTimeout; longest > 0 {
-			k.until = k.began.Add(max(longest, limit))
-		}
-		k.timer = time.AfterFunc(limit, k.expire)
+		k.clock = jsonrpc.NewCallClock(limit, c.opts.MaxTimeout, func(e *dragoman.TimeoutError) { k.cancel(e) })
 	}
 	return ctx, k
 }
 
-// expire ends the call. The limit is told, and not how late the clock was.
-func (k *call) expire() {
-	k.mu.Lock()
-	e := &timeoutError{after: k.limit, moved: k.moved}
-	if !k.until.IsZero() && !time.Now().Before(k.until) {
-		e = &timeoutError{after: k.until.Sub(k.began)}
-	}
-	k.mu.Unlock()
-	k.cancel(e)
-}
-
 func (k *call) end() {
-	k.mu.Lock()
-	if k.timer != nil {
-		k.timer.Stop()
-	}
-	k.asked++ // so that nothing starts it again
-	k.mu.Unlock()
+	k.clock.Stop()
 	k.cancel(nil)
-}
-
-// resetTimer starts the clock anew.
-func (k *call) resetTimer() {
-	if k.timer == nil || k.asked > 0 {
-		return
-	}
-	next := k.limit
-	if !k.until.IsZero() {
-		next = min(next, time.Until(k.until))
-	}
-	k.moved = true
-	k.timer.Reset(next)
-}
-
-// pause stops the clock while the server waits for us. The function that it
-// returns starts it again.
-func (k *call) pause() (resume func()) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.asked++; k.asked == 1 {
-		k.paused = time.Now()
-		if k.timer != nil {
-			k.timer.Stop()
-		}
-	}
-	return func() {
-		k.mu.Lock()
-		defer k.mu.Unlock()
-		if k.asked--; k.asked == 0 {
-			if !k.until.IsZero() {
-				k.until = k.until.Add(time.Since(k.paused))
-			}
-			k.resetTimer()
-		}
-	}
 }
 
 // Call answers a question of the server that belongs to the request.
 func (k *call) Call(ctx context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
-	defer k.pause()()
+	defer k.clock.Pause()()
 	return k.client.answer(ctx, req)
 }
 
@@ -153,9 +74,7 @@ func (k *call) Notify(_ context.Context, note *dragoman.Message) error {
 		k.client.notify(note)
 		return nil
 	}
-	k.mu.Lock()
-	k.resetTimer()
-	k.mu.Unlock()
+	k.clock.Renew()
 	if k.progress == nil {
 		k.client.notify(note)
 		return nil

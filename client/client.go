@@ -94,7 +94,7 @@ func (c *Client) Open(ctx context.Context) error {
 
 // open connects and has the server say what it is.
 func (c *Client) open(ctx context.Context, connect func(context.Context) error) error {
-	limit, cancel := context.WithTimeoutCause(ctx, c.opts.ConnectTimeout, &timeoutError{after: c.opts.ConnectTimeout})
+	limit, cancel := context.WithTimeoutCause(ctx, c.opts.ConnectTimeout, &dragoman.TimeoutError{After: c.opts.ConnectTimeout})
 	defer cancel()
 	err := connect(limit)
 	if err == nil {

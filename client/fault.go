@@ -38,7 +38,7 @@ func (c *Client) fault(outer, inner context.Context, k *call, method string, res
 		return e
 	}
 	sent := k.reached.Load()
-	if e, ok := errors.AsType[*timeoutError](context.Cause(inner)); ok {
+	if e, ok := errors.AsType[*dragoman.TimeoutError](context.Cause(inner)); ok {
 		return c.wrap(Timeout, method, sent, e)
 	}
 	kind, may := kindOf(err)

@@ -14,7 +14,6 @@ import (
 	"github.com/dragoman-mcp/dragoman/client"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
-	"github.com/dragoman-mcp/dragoman/transport/streamable"
 )
 
 // handmade is a legacy server that answers tools/call by a function, which gets
@@ -51,7 +50,7 @@ func TestC08_ErrorsAreToldApart(t *testing.T) {
 		{dragoman.ErrTooLarge, client.NetworkError, true, "larger"},
 		{fault(protocol.OutcomeNotSent), client.ConnectionFailed, false, "is there"},
 		{fault(protocol.OutcomeUnknown), client.NetworkError, true, "not known"},
-		{&streamable.TimeoutError{}, client.Timeout, true, "more time"},
+		{&dragoman.TimeoutError{}, client.Timeout, true, "more time"},
 		{&protocol.StatusError{Status: http.StatusTooManyRequests}, client.NetworkError, false, "later"},
 		{&protocol.StatusError{Status: http.StatusBadGateway}, client.NetworkError, true, "later"},
 		{&protocol.StatusError{Status: http.StatusNotFound}, client.NetworkError, false, "path"},

@@ -160,7 +160,7 @@ func (m *modern) answers(ctx context.Context, k *call, text json.RawMessage) (js
 			return nil, fmt.Errorf("the server asks %s, which this client has not said that it answers", q.Method)
 		}
 	}
-	defer k.pause()()
+	defer k.clock.Pause()()
 	answers := make(map[string]json.RawMessage, len(questions))
 	for key, q := range questions {
 		answer, err := m.client.handle(ctx, m.client.opts.handler(q.Method, q.Params), q.Params)

@@ -50,7 +50,7 @@ func Call(ctx context.Context, url, method string, params any, o *OneShot) (json
 	inner := ctx
 	if limit > 0 {
 		var cancel context.CancelFunc
-		inner, cancel = context.WithTimeoutCause(ctx, limit, &timeoutError{after: limit})
+		inner, cancel = context.WithTimeoutCause(ctx, limit, &dragoman.TimeoutError{After: limit})
 		defer cancel()
 	}
 	result, err := c.single(inner, method, params)

@@ -2,11 +2,10 @@ package era
 
 import (
 	"context"
-	"fmt"
-	"sync"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/wire/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -38,60 +37,39 @@ func (t timedConn) Call(ctx context.Context, req *dragoman.Message, from dragoma
 	return Limited(ctx, t.Conn, req, from, t.limit)
 }
 
-// Limited passes a request on that may take so long, counted anew with each
+// Limited passes a request on that may take so long, counted again from each
 // progress, and not while the other side waits for an answer. After that its
-// context ends with an error that is a [context.DeadlineExceeded].
+// context ends with a *[dragoman.TimeoutError].
 func Limited(ctx context.Context, to dragoman.Peer, req *dragoman.Message, from dragoman.Peer, limit time.Duration) (*dragoman.Message, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	w := &timedCaller{peer: from, limit: limit}
-	w.timer = time.AfterFunc(limit, func() {
-		cancel(fmt.Errorf("%w: the server gave none within %v", context.DeadlineExceeded, limit))
-	})
-	defer w.timer.Stop()
+	clock := jsonrpc.NewCallClock(limit, 0, func(e *dragoman.TimeoutError) { cancel(e) })
+	defer clock.Stop()
 	if from == nil {
 		return to.Call(ctx, req, nil)
 	}
-	return to.Call(ctx, req, w)
+	return to.Call(ctx, req, &timedCaller{from, clock})
 }
 
 // timedCaller is a caller whose request has a limit.
 type timedCaller struct {
-	peer  dragoman.Peer
-	limit time.Duration
-	timer *time.Timer
-
-	mu    sync.Mutex
-	asked int // questions without an answer
+	dragoman.Peer
+	clock *jsonrpc.CallClock
 }
 
 // Unwrap returns the caller itself.
-func (w *timedCaller) Unwrap() dragoman.Peer { return w.peer }
+func (w *timedCaller) Unwrap() dragoman.Peer { return w.Peer }
 
 // Call stops the clock while the server waits.
 func (w *timedCaller) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
-	w.mu.Lock()
-	w.asked++
-	w.timer.Stop()
-	w.mu.Unlock()
-	defer func() {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		if w.asked--; w.asked == 0 {
-			w.timer.Reset(w.limit)
-		}
-	}()
-	return w.peer.Call(ctx, req, from)
+	defer w.clock.Pause()()
+	return w.Peer.Call(ctx, req, from)
 }
 
-// Notify begins to count anew if it is about progress.
+// Notify counts the time again if it is about progress.
 func (w *timedCaller) Notify(ctx context.Context, note *dragoman.Message) error {
 	if note.Method() == protocol.NoteProgress {
-		w.mu.Lock()
-		if w.asked == 0 {
-			w.timer.Reset(w.limit)
-		}
-		w.mu.Unlock()
+		w.clock.Renew()
 	}
-	return w.peer.Notify(ctx, note)
+	return w.Peer.Notify(ctx, note)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -67,7 +66,7 @@ type Client struct {
 
 	// Timeout is how long a request may take, and MaxTimeout how long if there
 	// is progress, or a question of the server under way. A request that takes
-	// longer fails with a *[TimeoutError]. Zero means DefaultCallTimeout and
+	// longer fails with a *[dragoman.TimeoutError]. Zero means DefaultCallTimeout and
 	// DefaultMaxCallTimeout; negative means no limit. Listens have none.
 	Timeout, MaxTimeout time.Duration
 
@@ -199,21 +198,3 @@ func (refusedError) Outcome() string { return protocol.OutcomeNotSent }
 
 // Unwrap returns why the conversation is over.
 func (e refusedError) Unwrap() error { return e.error }
-
-// A TimeoutError says that a request took too long. It is a
-// [context.DeadlineExceeded], although no deadline of the caller passed.
-type TimeoutError struct {
-	// After is how long the request was waited for.
-	After time.Duration
-}
-
-// Error implements error.
-func (e *TimeoutError) Error() string {
-	return fmt.Sprintf("streamable: no answer within %v", e.After)
-}
-
-// Is reports whether target is [context.DeadlineExceeded].
-func (e *TimeoutError) Is(target error) bool { return target == context.DeadlineExceeded }
-
-// Timeout implements net.Error.
-func (e *TimeoutError) Timeout() bool { return true }

@@ -62,9 +62,6 @@ func (k *clientCall) Ended(err error) {
 		time.AfterFunc(goneWait, func() { k.cancel(err) })
 		return
 	}
-	if late, ok := errors.AsType[*jsonrpc.TimeoutError](err); ok {
-		err = &TimeoutError{After: late.Took}
-	}
 	if err == nil {
 		err = errAnsweredElsewhere
 	}

@@ -121,7 +121,7 @@ func (c *clientConn) get(ctx context.Context, s *clientSession, last string) (*h
 // postOneWay posts a message that has no answer, and waits until the server has
 // taken it.
 func (c *clientConn) postOneWay(ctx context.Context, m *dragoman.Message) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, c.opts.oneWayTimeout, &TimeoutError{After: c.opts.oneWayTimeout})
+	ctx, cancel := context.WithTimeoutCause(ctx, c.opts.oneWayTimeout, &dragoman.TimeoutError{After: c.opts.oneWayTimeout})
 	defer cancel()
 	s, header := c.session(), http.Header(nil)
 	if protocol.IsModern(m) {
@@ -337,7 +337,7 @@ func (c *clientConn) repeat(ctx, while context.Context, m *dragoman.Message) err
 }
 
 func (c *clientConn) repeatOnce(ctx context.Context, m *dragoman.Message) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, repeatOne, &TimeoutError{After: repeatOne})
+	ctx, cancel := context.WithTimeoutCause(ctx, repeatOne, &dragoman.TimeoutError{After: repeatOne})
 	defer cancel()
 	return c.postOneWay(ctx, m)
 }

@@ -71,7 +71,7 @@ func TestA16_B08_D09_D10_ClientTimesOutAndCancels(t *testing.T) {
 				if took := time.Since(began); took != c.want || !errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("got %v after %v, want %v", err, took, c.want)
 				}
-				var own *streamable.TimeoutError
+				var own *dragoman.TimeoutError
 				if errors.As(err, &own) != (c.caller > c.want) {
 					t.Errorf("the error is a %T", err)
 				}

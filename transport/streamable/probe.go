@@ -226,7 +226,7 @@ func (c *clientConn) probeSSE(ctx context.Context, resp *dragoman.Message, refus
 	if refusal == nil {
 		refusal = resp.RPCError()
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, c.opts.oneWayTimeout, &TimeoutError{After: c.opts.oneWayTimeout})
+	ctx, cancel := context.WithTimeoutCause(ctx, c.opts.oneWayTimeout, &dragoman.TimeoutError{After: c.opts.oneWayTimeout})
 	defer cancel()
 	x, err := c.get(ctx, nil, "")
 	if err != nil {

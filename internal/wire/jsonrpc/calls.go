@@ -332,7 +332,7 @@ func (l *clock) stop() {
 
 // SetTimeout sets how long a call may take, counted anew with each progress, and not
 // while the other side waits for an answer of ours; and how long at most, even so. A
-// call that takes longer ends with a *[TimeoutError]. A listen has no limit. It is
+// call that takes longer ends with a *[dragoman.TimeoutError]. A listen has no limit. It is
 // for calls that begin afterwards; zero means none, as before it is called.
 func (t *Calls) SetTimeout(after, atMost time.Duration) {
 	t.mu.Lock()
@@ -415,6 +415,14 @@ func (t *Calls) ResumeAll() {
 	}
 }
 
+// timeout returns the error of a call that was due.
+func (l *clock) timeout(c *Call, due time.Duration) error {
+	if l.max > 0 && due == c.began+l.max {
+		return &dragoman.TimeoutError{After: l.max}
+	}
+	return &dragoman.TimeoutError{After: l.after, Renewed: due > c.began+l.after}
+}
+
 // expire ends the calls that are due, and sets the timer for the next. The caller of
 // each tells the other side. A call that is paused is due at its maximum, and sets the
 // timer when it is resumed.
@@ -433,7 +441,7 @@ func (t *Calls) expire() {
 		switch {
 		case due == 0:
 		case due <= now:
-			late[c] = &TimeoutError{After: l.after, Took: now - c.began}
+			late[c] = l.timeout(c, due)
 			c.began, c.due = 0, 0
 		case l.at == 0 || due < l.at:
 			l.at = due

@@ -2,7 +2,6 @@ package jsonrpc
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -43,21 +42,6 @@ type Call struct {
 	answering sync.WaitGroup // questions that from is answering
 	telling   sync.Mutex     // held while from is told something by Notify
 }
-
-// A TimeoutError says that a call took too long. It is a
-// [context.DeadlineExceeded].
-type TimeoutError struct {
-	After time.Duration // without progress or question
-	Took  time.Duration // since it began
-}
-
-// Error implements error.
-func (e *TimeoutError) Error() string {
-	return fmt.Sprintf("%v: the server gave none within %v", context.DeadlineExceeded, e.After)
-}
-
-// Is reports whether target is [context.DeadlineExceeded].
-func (e *TimeoutError) Is(target error) bool { return target == context.DeadlineExceeded }
 
 // ID returns the id under which the request goes out.
 func (c *Call) ID() dragoman.ID { return c.id }
