@@ -19,6 +19,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/config"
+	"github.com/dragoman-mcp/dragoman/internal/observe"
 	"github.com/dragoman-mcp/dragoman/internal/wire/httpserver"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
@@ -118,7 +119,7 @@ func startBridge(b *testing.B, of protocol.Era, file *config.File) string {
 	file.Servers = map[string]*config.Server{"everything": {
 		Name: "everything", Command: self, Env: map[string]string{everythingVariable: of.String()}, Timeout: bridgeTimeout,
 	}}
-	g, err := gateway.New(&gateway.Options{Name: "bench", Version: "1", Single: true}, file)
+	g, err := observe.NewGateway(&gateway.Options{Name: "bench", Version: "1", Single: true}, file, slog.LevelInfo)
 	if err != nil {
 		b.Fatal(err)
 	}

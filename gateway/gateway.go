@@ -29,6 +29,7 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 	core "github.com/dragoman-mcp/dragoman/internal/gateway"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/config"
+	"github.com/dragoman-mcp/dragoman/internal/observe"
 )
 
 // A Config is what the files of a configuration say.
@@ -88,6 +89,9 @@ type Options struct {
 	// are: they may hold secrets. It must not block.
 	OnStderr func(server, line string)
 
+	// Observers are called after those that the configuration asks for, in their order.
+	Observers []Observer
+
 	// Logger receives what happens. If nil, nothing is logged.
 	Logger *slog.Logger
 }
@@ -106,10 +110,10 @@ func New(c *Config, opts *Options) (*Gateway, error) {
 	if o.Name == "" {
 		o.Name, o.Version = "dragoman", "0"
 	}
-	g, err := core.New(&core.Options{
-		Name: o.Name, Version: o.Version, State: o.State, Stderr: o.OnStderr, Logger: o.Logger,
+	g, err := observe.NewGateway(&core.Options{
+		Name: o.Name, Version: o.Version, State: o.State, Stderr: o.OnStderr, Logger: o.Logger, Observers: o.Observers,
 		Load: func() (*config.File, *config.Report) { return config.Load(nil, c.files...) },
-	}, c.file)
+	}, c.file, slog.LevelInfo)
 	if err != nil {
 		return nil, err
 	}

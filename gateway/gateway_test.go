@@ -2,11 +2,15 @@ package gateway_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman"
@@ -14,6 +18,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/gateway"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
 	"github.com/dragoman-mcp/dragoman/internal/testkit/peertest"
+	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
 )
 
@@ -126,5 +131,81 @@ func TestAcceptorTakesConversationsWithAllServers(t *testing.T) {
 	result, err := user.CallTool(t.Context(), "demo_echo", map[string]string{"text": "hello"}, nil)
 	if err != nil || result.Text() != "hello" {
 		t.Errorf("%v, %v", result, err)
+	}
+}
+
+// journal is an observer that notes what it is called with.
+type journal struct {
+	gateway.NopObserver
+	mu    sync.Mutex
+	lines []string // guarded by mu
+}
+
+func (j *journal) note(format string, args ...any) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.lines = append(j.lines, fmt.Sprintf(format, args...))
+}
+
+func (j *journal) Begin(_ context.Context, x *gateway.Exchange) error {
+	if x.Request.Method() == "tools/call" && x.Role == gateway.AggregateEndpoint {
+		j.note("begin %s", x.Request.Name())
+		if x.Request.Name() == "demo_forbidden" {
+			return errors.New("observers forbid it")
+		}
+	}
+	return nil
+}
+
+func (j *journal) End(_ context.Context, x *gateway.Exchange) {
+	if x.Request.Method() == "tools/call" {
+		j.note("end %s of %q, answered %t", x.Request.Name(), x.Server, x.Answered())
+	}
+}
+
+func (j *journal) Watches(_ context.Context, l *gateway.Link) bool {
+	return l.Role == gateway.Connection
+}
+
+func (j *journal) Message(_ context.Context, p *gateway.Passing) {
+	if p.Direction == gateway.ToServer && p.Message.Method() == "tools/call" {
+		j.note("sent %s", p.Message.Name())
+	}
+}
+
+func (j *journal) Event(_ context.Context, e *gateway.Event) { j.note("%s %s", e.Kind, e.Server) }
+
+func TestObserversSeeRequestsMessagesAndEvents(t *testing.T) {
+	peertest.NoLeak(t)
+	c, err := gateway.Load(write(t, "", "servers: {demo: {url: "+upstream(t)+"}}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	j := new(journal)
+	g, err := gateway.New(c, &gateway.Options{Observers: []gateway.Observer{j}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	era := protocol.Legacy
+	user, err := client.Connect(t.Context(), &client.Server{Dialer: dragoman.Local(g.Acceptor())}, &client.Options{Era: &era})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := user.CallTool(t.Context(), "demo_echo", map[string]string{"text": "hello"}, nil); err != nil {
+		t.Error(err)
+	}
+	if _, err := user.CallTool(t.Context(), "demo_forbidden", nil, nil); err == nil || !strings.Contains(err.Error(), "observers forbid it") {
+		t.Errorf("a refused call: %v", err)
+	}
+	_ = user.Close()
+	if err := g.Shutdown(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"start ", "session-opened ", "begin demo_echo", "sent echo", `end echo of "demo", answered true`, `end demo_echo of "", answered true`,
+		"begin demo_forbidden", "session-closed ", "stop ",
+	}
+	if !slices.Equal(j.lines, want) {
+		t.Errorf("observed\n%s\nwant\n%s", strings.Join(j.lines, "\n"), strings.Join(want, "\n"))
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/client"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
+	"github.com/dragoman-mcp/dragoman/internal/observe"
 	"github.com/dragoman-mcp/dragoman/internal/observe/audit"
 	"github.com/dragoman-mcp/dragoman/internal/testkit/peertest"
 	"github.com/dragoman-mcp/dragoman/protocol"
@@ -227,7 +228,6 @@ func TestSessionsStartStopReloadAndDenialsAreWrittenDown(t *testing.T) {
 		t.Fatal("it is reloaded")
 	}
 	written(t, file, func(r *audit.Record) bool { return r.Kind == audit.Reload && r.Outcome == audit.Failed })
-	g.Audit().Record(audit.Event{Kind: audit.TokenIssued, Who: audit.Who{Principal: "ada"}})
 	if err := g.Shutdown(within(t)); err != nil {
 		t.Fatal(err)
 	}
@@ -307,7 +307,8 @@ func TestCallsAreRefusedWhileTheyCannotBeWrittenDown(t *testing.T) {
 	if refusal.Code != protocol.CodeOverloaded || !strings.Contains(string(refusal.Data), protocol.OutcomeNotSent) {
 		t.Errorf("got %+v", refusal)
 	}
-	if s := g.Status(); s.Audit == nil || s.Audit.Failure == nil || s.Audit.Failure.Error == "" {
+	s := g.Status()
+	if state, ok := s.Audit.(*audit.Status); !ok || state.Failure == nil || state.Failure.Error == "" {
 		t.Errorf("the status is %+v", s.Audit)
 	} else if s.Public(func(string) bool { return true }).Audit != nil {
 		t.Error("everybody is told")
@@ -338,7 +339,7 @@ func TestGatewayDoesNotStartWithAnAuditLogThatItCannotWrite(t *testing.T) {
 	}
 	defer other.Close()
 	file, _ := g.load()
-	if _, err := gateway.New(&gateway.Options{Logger: slog.New(slog.DiscardHandler)}, file); err == nil || !strings.Contains(err.Error(), "another process writes it") {
+	if _, err := observe.NewGateway(&gateway.Options{}, file, slog.LevelInfo); err == nil || !strings.Contains(err.Error(), "another process writes it") {
 		t.Errorf("got %v", err)
 	}
 }

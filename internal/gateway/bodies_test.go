@@ -72,7 +72,7 @@ func count(list []*upload, status int) (n int) {
 }
 
 func entranceWith(memory config.Size) *entrance {
-	return newEntrance(&config.Limits{Memory: memory}, slog.New(slog.DiscardHandler))
+	return newEntrance(&config.Limits{Memory: memory}, nil, slog.New(slog.DiscardHandler))
 }
 
 // 40 bodies of 4 MiB at once ended a process with 96 MiB.

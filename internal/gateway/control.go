@@ -20,7 +20,8 @@ import (
 //	POST /reload                 reads the configuration again
 //	POST /servers/NAME/restart   restarts a server
 //	GET  /servers/NAME/logs      what it has said, a JSON object per line; ?follow=true goes on
-//	GET  /tap                    what passes from now on, a JSON object per line; ?server=NAME of one server, ?unmasked=true with secrets
+//
+// and the handlers of Options.ControlHandlers.
 //
 // Streamable HTTP is at its paths, too: the owner comes as who runs this process does.
 func (g *Gateway) Control() http.Handler {
@@ -29,7 +30,13 @@ func (g *Gateway) Control() http.Handler {
 	mux.HandleFunc("POST /reload", g.serveReload)
 	mux.HandleFunc("POST /servers/{name}/restart", g.named(g.serveRestart))
 	mux.HandleFunc("GET /servers/{name}/logs", g.named(g.serveLogs))
-	mux.HandleFunc("GET /tap", g.serveTap)
+	for pattern, h := range g.opts.ControlHandlers {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			if server := r.URL.Query().Get("server"); server == "" || g.serverOr(w, server) != nil {
+				h.ServeHTTP(w, r)
+			}
+		})
+	}
 	for _, path := range []string{MCPPath, serversPath + "{name}" + MCPPath, groupsPath + "{name}" + MCPPath} {
 		mux.HandleFunc(path, g.serveOwner)
 	}

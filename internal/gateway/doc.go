@@ -16,11 +16,10 @@
 //	access.go   authentication
 //	front.go    sign-in of users
 //	limits.go   limits of callers and sessions
-//	record.go   the audit log: opened, reloaded, told of sessions and refusals
+//	record.go   events: start and stop, reloads, sessions, refusals
 //	state.go    what outlives the process, and whether it was written
 //	status.go   the status, for the public, the owner, and a browser
 //	control.go  what the owner can do while it runs
-//	tap.go      what the owner is shown of messages
 //
 // A request passes these steps; there is one chain per server, for its own endpoint and for
 // each aggregate that it is a member of:

@@ -10,12 +10,13 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/access/auth"
 	"github.com/dragoman-mcp/dragoman/internal/access/authserver"
 	"github.com/dragoman-mcp/dragoman/internal/access/rules"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/config"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/event"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/store"
-	"github.com/dragoman-mcp/dragoman/internal/observe/audit"
 	"github.com/dragoman-mcp/dragoman/internal/util/limit"
 	"github.com/dragoman-mcp/dragoman/oauth"
 )
@@ -79,7 +80,7 @@ func (g *Gateway) newFront(f *frontOptions) (*authserver.Server, error) {
 		},
 		Doors: g.siblings, Store: store, Key: key, Logger: g.log,
 		Revoked: func(hashes ...[32]byte) { g.policy.Doubt(hashes...) },
-		OnEvent: g.auditSignIn, ServerSignIns: &g.serverSignIns,
+		OnEvent: g.observeSignIn, ServerSignIns: &g.serverSignIns,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("auth.provider: %w", err)
@@ -103,29 +104,29 @@ func listsOf(p *config.Provider) (lists []authserver.List) {
 	return lists
 }
 
-// auditSignIn writes down what happens to a sign-in. That a client registers is of no
-// consequence, and strangers can do it, so it is not written down.
-func (g *Gateway) auditSignIn(kind, who, client string) {
+// observeSignIn reports an event of a sign-in. That a client registers is not reported: it has no
+// consequence, and anybody can do it.
+func (g *Gateway) observeSignIn(kind, who, client string) {
 	g.log.Debug("a client signs in", "event", kind, "user", who, "client", client)
-	e := audit.Event{Who: audit.Who{Principal: who, Proof: "sign-in", Client: client}, Outcome: audit.Answered}
+	e := event.Event{Caller: &dragoman.Caller{Principal: who, Proof: "sign-in", Client: client}}
 	switch kind {
 	case "register":
 		return
 	case "sign-in":
-		e.Kind = audit.SignIn
+		e.Kind = event.SignIn
 	case "connect": // at a server
-		e.Kind, e.Server, e.Who.Client = audit.SignIn, client, ""
+		e.Kind, e.Server, e.Caller.Client = event.SignIn, client, ""
 	case "stranger":
-		e.Kind, e.Server, e.Who.Client = audit.SignIn, client, ""
-		e.Outcome, e.Reason = audit.Denied, "the sign-in at the server was begun by another user, or in another browser"
+		e.Kind, e.Server, e.Caller.Client = event.SignIn, client, ""
+		e.Refused, e.Reason = true, "the sign-in at the server was begun by another user, or in another browser"
 	case "denied":
-		e.Kind, e.Outcome, e.Reason = audit.SignIn, audit.Denied, "the user has refused"
+		e.Kind, e.Refused, e.Reason = event.SignIn, true, "the user has refused"
 	case "token", "refresh":
-		e.Kind = audit.TokenIssued
+		e.Kind = event.TokenIssued
 	default:
-		e.Kind, e.Reason = audit.TokenRevoked, endings[kind]
+		e.Kind, e.Reason = event.TokenRevoked, endings[kind]
 	}
-	g.audit.Record(e)
+	g.observe(&e)
 }
 
 // endings are why sign-ins end.

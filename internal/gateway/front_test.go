@@ -21,11 +21,13 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/client"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
+	"github.com/dragoman-mcp/dragoman/internal/observe"
 	"github.com/dragoman-mcp/dragoman/internal/observe/audit"
 	"github.com/dragoman-mcp/dragoman/internal/testkit/authtest"
 	"github.com/dragoman-mcp/dragoman/internal/testkit/peertest"
 	"github.com/dragoman-mcp/dragoman/oauth"
 	"github.com/dragoman-mcp/dragoman/protocol"
+	"log/slog"
 )
 
 // A fronted is a gateway in front of an identity provider.
@@ -74,7 +76,7 @@ func (f *fronted) up(opts *gateway.Options) {
 	if report.Err() != nil {
 		f.t.Fatal(report)
 	}
-	made, err := gateway.New(opts, file)
+	made, err := observe.NewGateway(opts, file, slog.LevelInfo)
 	if err != nil {
 		f.t.Fatal(err)
 	}

@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"net/http"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -24,10 +24,6 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/gateway/event"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/store"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/upstream"
-	"github.com/dragoman-mcp/dragoman/internal/observe/audit"
-	"github.com/dragoman-mcp/dragoman/internal/observe/logs"
-	"github.com/dragoman-mcp/dragoman/internal/observe/tap"
-	"github.com/dragoman-mcp/dragoman/internal/util/syncs"
 	"github.com/dragoman-mcp/dragoman/internal/wire/httpframe"
 	"github.com/dragoman-mcp/dragoman/internal/wire/httpserver"
 )
@@ -87,10 +83,22 @@ type Options struct {
 	// [upstream.Options].
 	Notice func(server string, level slog.Level, text string)
 
-	// Logger receives what happens. If nil, nothing is logged. CallLevel is the level of
-	// calls with which nothing is wrong.
-	Logger    *slog.Logger
-	CallLevel slog.Level
+	// Observers are called in their order. Package observe has those of the program.
+	Observers event.Observers
+
+	// AuditStatus, if not nil, returns the state of the audit log for Status.
+	AuditStatus func() any
+
+	// ControlHandlers are handlers of Control besides its own, by their patterns. If the
+	// query has a server, it is the name of one.
+	ControlHandlers map[string]http.Handler
+
+	// Closed, if not nil, is called at the end of Shutdown, and by New if that fails. Nothing
+	// is observed afterwards.
+	Closed func() error
+
+	// Logger is the log. If nil, nothing is logged.
+	Logger *slog.Logger
 }
 
 // A Gateway lets clients to the servers of a configuration.
@@ -112,15 +120,8 @@ type Gateway struct {
 	entrance      *entrance
 	first         *config.File // of which listen, state, log.format, limits and audit.file are in force
 
-	taps      tap.Hub     // who looks at what passes
-	calls     *logs.Calls // the log of calls
 	observers event.Observers
-	sessions  atomic.Int64 // so far, at all endpoints
-
-	audit    *audit.Log  // nil if there is none
-	watching syncs.Group // of sessions, for the audit log
-	ended    context.Context
-	end      context.CancelFunc // ends the watching
+	sessions  openSessions
 
 	now      atomic.Pointer[routes]
 	draining atomic.Bool
@@ -143,27 +144,20 @@ type Gateway struct {
 // limits and what is listened on are those of this file until the end.
 func New(opts *Options, file *config.File) (*Gateway, error) {
 	g := &Gateway{opts: *opts, began: time.Now(), first: file, groups: make(map[string]*entry)}
-	g.ended, g.end = context.WithCancel(context.Background())
+	g.observers = opts.Observers
+	g.sessions = openSessions{by: g.observers, all: make(map[*event.Event]struct{})}
 	g.log = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
 	g.mistakes = httpserver.NewMistakes(g.log)
+	g.observe(&event.Event{Kind: event.Start, Reason: fmt.Sprintf("%s %s, %d servers", opts.Name, opts.Version, len(file.Servers))})
 	lists, err := g.openState()
-	if err == nil {
-		err = g.openAudit(file)
-	}
 	if err == nil {
 		g.access, err = g.readAccess(file, nil)
 	}
 	if err != nil {
-		return nil, errors.Join(err, g.closeState(), g.closeAudit(err))
-	}
-	g.calls = &logs.Calls{Log: g.log, Base: opts.CallLevel}
-	g.observers = event.Observers{&logs.Messages{Log: g.log}, &g.taps, g.calls}
-	if g.audit != nil {
-		g.observers = append(g.observers, &audit.Calls{Log: g.audit})
+		return nil, errors.Join(err, g.close(err))
 	}
 	g.policy = auth.New(g.access.Options, file.Limits.FailedProofs, g.log)
-	g.entrance = newEntrance(&file.Limits, g.log)
-	g.entrance.noID.audit = g.audit
+	g.entrance = newEntrance(&file.Limits, g.observers, g.log)
 	g.front.Store(g.access.front)
 	signIn := opts.SignIn
 	if signIn != nil {
@@ -210,7 +204,6 @@ func (g *Gateway) Apply(file *config.File) upstream.Changes {
 		servers = append(servers, file.Servers[name])
 	}
 	ruled := g.setRules(file)
-	g.calls.Slow.Store(int64(cmp.Or(file.Log.Slow, logs.DefaultSlow)))
 	changes, old := g.manager.Apply(servers)
 	before, ups := g.now.Load(), g.manager.Upstreams()
 	after := &routes{
@@ -282,13 +275,13 @@ func (g *Gateway) endpoint(role event.Role, name string, s *Backend) *Backend {
 			return nil
 		}
 		return dragoman.AcceptFunc(func(ctx context.Context, client dragoman.Conn) (dragoman.Peer, error) {
-			link := &event.Link{Role: role, Server: name, Session: strconv.FormatInt(g.sessions.Add(1), 10), Caller: dragoman.CallerOf(ctx)}
+			link := &event.Link{Role: role, Server: name, Session: g.sessions.number(), Caller: dragoman.CallerOf(ctx)}
 			peer, err := a.Accept(ctx, event.ObserveClient(client, link, g.observers))
 			if err != nil {
 				return nil, err
 			}
-			if g.audit != nil && role != event.Builtin {
-				g.watchSession(ctx, name, client)
+			if role != event.Builtin {
+				g.sessions.open(ctx, name, client)
 			}
 			return event.Observe(peer, link, g.observers), nil
 		})
@@ -469,7 +462,6 @@ func (g *Gateway) Shutdown(ctx context.Context, own ...func(context.Context) err
 	if f := g.access.front; f != nil {
 		f.Close()
 	}
-	g.end()
-	g.watching.Wait()
-	return errors.Join(cut, g.closeState(), g.closeAudit(cut))
+	g.sessions.close()
+	return errors.Join(cut, g.close(cut))
 }

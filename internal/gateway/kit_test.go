@@ -17,9 +17,11 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/config"
+	"github.com/dragoman-mcp/dragoman/internal/observe"
 	"github.com/dragoman-mcp/dragoman/internal/testkit/peertest"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
+	"log/slog"
 )
 
 // patience is how long anything may take, on a busy machine.
@@ -91,7 +93,7 @@ func (g *running) start(opts *gateway.Options) {
 			g.t.Fatal(report)
 		}
 	}
-	made, err := gateway.New(opts, file)
+	made, err := observe.NewGateway(opts, file, slog.LevelInfo)
 	if err != nil {
 		g.t.Fatal(err)
 	}

@@ -35,6 +35,7 @@ const largeBody = 64 << 10
 type entrance struct {
 	limits config.Limits
 	log    *slog.Logger
+	by     event.Observers
 	memory *limit.Memory // nil if there is no limit
 	rates  *limit.Rates  // of callers; nil if there is no limit
 	calls  limit.Counts  // of callers
@@ -44,9 +45,9 @@ type entrance struct {
 	each   limit.Counts // sessions of callers
 }
 
-func newEntrance(l *config.Limits, log *slog.Logger) *entrance {
+func newEntrance(l *config.Limits, by event.Observers, log *slog.Logger) *entrance {
 	return &entrance{
-		limits: *l, log: log, memory: limit.NewMemory(memoryLimit(l), nil),
+		limits: *l, log: log, by: by, memory: limit.NewMemory(memoryLimit(l), nil),
 		rates: limit.NewRates(l.RatePerCaller, l.BurstPerCaller),
 		calls: limit.Counts{Max: l.CallsPerCaller},
 		rooms: newRooms(memoryLimit(l)),
@@ -226,7 +227,7 @@ func (a *guardedAcceptor) Accept(ctx context.Context, client dragoman.Conn) (dra
 
 // afterDone has f called when a conversation is over.
 func afterDone(c dragoman.Conn, f func()) {
-	if conn, ok := c.(interface{ AfterDone(func()) func() bool }); ok {
+	if conn, ok := dragoman.PeerAs[interface{ AfterDone(func()) func() bool }](c); ok {
 		conn.AfterDone(f)
 		return
 	}

@@ -107,7 +107,7 @@ func enterSession(ctx context.Context, t *testing.T, b *Backend) (dragoman.Peer,
 
 // guarded returns a server behind an entrance.
 func guarded(l *config.Limits) (*counter, *entrance, *Backend) {
-	s, e := &counter{}, newEntrance(l, slog.New(slog.DiscardHandler))
+	s, e := &counter{}, newEntrance(l, nil, slog.New(slog.DiscardHandler))
 	b := e.guard(&Backend{Acceptor: s, Sessions: s, Requests: s})
 	return s, e, b
 }
@@ -315,7 +315,7 @@ func BenchmarkLimits(b *testing.B) {
 	quick := dragoman.Funcs{OnCall: func(context.Context, *dragoman.Message, dragoman.Peer) (*dragoman.Message, error) { return resp, nil }}
 	ctx := dragoman.WithCaller(b.Context(), &dragoman.Caller{Address: "192.0.2.1"})
 	log := slog.New(slog.DiscardHandler)
-	e := newEntrance(&config.Limits{RatePerCaller: many, CallsPerCaller: 100, Memory: 1 << 40}, log)
+	e := newEntrance(&config.Limits{RatePerCaller: many, CallsPerCaller: 100, Memory: 1 << 40}, nil, log)
 	for _, step := range []struct {
 		name string
 		peer dragoman.Peer

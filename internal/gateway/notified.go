@@ -3,14 +3,13 @@ package gateway
 import (
 	"cmp"
 	"context"
-	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/event"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/upstream"
-	"github.com/dragoman-mcp/dragoman/internal/observe/audit"
 	"github.com/dragoman-mcp/dragoman/internal/util/limit"
 	"github.com/dragoman-mcp/dragoman/internal/util/redact"
 	"github.com/dragoman-mcp/dragoman/internal/wire/httpframe"
@@ -57,7 +56,7 @@ func (n notified) Notify(ctx context.Context, note *dragoman.Message) error {
 
 // LacksID implements rpc.Refuser.
 func (n notified) LacksID(ctx context.Context, m *dragoman.Message) {
-	n.entrance.noID.refused(ctx, n.callerOf(ctx), m, n.entrance.log)
+	n.entrance.lacksID(ctx, n.callerOf(ctx), m)
 }
 
 func (n notified) callerOf(ctx context.Context) *dragoman.Caller {
@@ -72,7 +71,6 @@ const noIDAgain = time.Minute
 
 // noID counts the requests that clients sent without an id, so that they were not passed on.
 type noID struct {
-	audit *audit.Log // nil if there is none
 	count atomic.Int64
 
 	mu     sync.Mutex
@@ -80,12 +78,12 @@ type noID struct {
 	before int64     // what count was then; guarded by mu
 }
 
-// refused counts a request without an id, logs the first in a minute, and writes it to the audit log, which bounds
-// how many it takes.
-func (c *noID) refused(ctx context.Context, caller *dragoman.Caller, m *dragoman.Message, log *slog.Logger) {
+// lacksID counts and reports a request without an id, and logs the first in a minute.
+func (e *entrance) lacksID(ctx context.Context, caller *dragoman.Caller, m *dragoman.Message) {
+	c := &e.noID
 	count, now := c.count.Add(1), time.Now()
-	c.audit.Deny(audit.Event{
-		Request: httpframe.RequestID(ctx), Who: audit.WhoIs(caller), Method: m.Method(), Name: cmp.Or(m.Name(), m.URI()),
+	e.by.Event(ctx, &event.Event{
+		Kind: event.Denied, Request: httpframe.RequestID(ctx), Caller: caller, Method: m.Method(), Name: cmp.Or(m.Name(), m.URI()),
 		Rule: "request without an id", Code: protocol.CodeInvalidRequest,
 	})
 	c.mu.Lock()
@@ -97,6 +95,6 @@ func (c *noID) refused(ctx context.Context, caller *dragoman.Caller, m *dragoman
 	}
 	c.mu.Unlock()
 	if first {
-		log.Warn("request without an id refused", "method", redact.Clip(m.Method()), "client", cmp.Or(caller.Principal, caller.Client, caller.Address, caller.Door), "more", more)
+		e.log.Warn("request without an id refused", "method", redact.Clip(m.Method()), "client", cmp.Or(caller.Principal, caller.Client, caller.Address, caller.Door), "more", more)
 	}
 }

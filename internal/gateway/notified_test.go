@@ -104,7 +104,7 @@ func errorOf(err error) *dragoman.Error {
 func TestRequestsWithoutAnIDAreLoggedOnceAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
-		e := newEntrance(&config.Limits{}, slog.New(slog.NewTextHandler(&out, nil)))
+		e := newEntrance(&config.Limits{}, nil, slog.New(slog.NewTextHandler(&out, nil)))
 		b := e.guard(&Backend{Requests: &counter{}})
 		for minute := range 3 {
 			for range 50 {

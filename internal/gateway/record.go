@@ -5,58 +5,41 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/gateway/config"
-	"github.com/dragoman-mcp/dragoman/internal/observe/audit"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/event"
 	"github.com/dragoman-mcp/dragoman/internal/wire/httpframe"
 	"github.com/dragoman-mcp/dragoman/internal/wire/httpserver"
 )
 
-// openAudit opens the audit log, if the configuration has one.
-func (g *Gateway) openAudit(file *config.File) (err error) {
-	if file.Audit.File == "" {
-		return nil
+// observe reports an event that belongs to no request.
+func (g *Gateway) observe(e *event.Event) { g.observers.Event(context.Background(), e) }
+
+// close closes the state and the observers, after everything else.
+func (g *Gateway) close(cut error) error {
+	g.observe(&event.Event{Kind: event.Stop, Reason: reasonOf(cut)})
+	err := g.closeState()
+	if g.opts.Closed != nil {
+		err = errors.Join(err, g.opts.Closed())
 	}
-	if g.audit, err = audit.Open(file.Audit.File, g.auditOptions(&file.Audit)); err != nil {
-		return err
-	}
-	g.audit.Record(audit.Event{Kind: audit.Start, Reason: fmt.Sprintf("%s %s, %d servers", g.opts.Name, g.opts.Version, len(file.Servers))})
-	return nil
+	return err
 }
 
-func (g *Gateway) auditOptions(a *config.Audit) *audit.Options {
-	o := &audit.Options{
-		MaxSize: int64(a.MaxSize), MaxAge: a.MaxAge, Keep: a.Keep, Refuse: a.OnFailure == "refuse", Arguments: a.Arguments, Logger: g.log,
-	}
-	if w := a.Webhook; w.URL != "" {
-		o.Webhook = &audit.Webhook{URL: w.URL, Events: w.Events, Keys: w.Keys}
-	}
-	return o
-}
-
-// closeAudit writes down the end. Everything else has ended before.
-func (g *Gateway) closeAudit(cut error) error {
-	g.audit.Record(audit.Event{Kind: audit.Stop, Reason: reasonOf(cut)})
-	return g.audit.Close()
-}
-
-// auditReload writes down what came of a reload.
-func (g *Gateway) auditReload(r *Reloaded) {
-	e := audit.Event{Kind: audit.Reload, Time: r.At, Outcome: audit.Answered}
+// observeReload reports the result of a reload.
+func (g *Gateway) observeReload(r *Reloaded) {
+	e := &event.Event{Kind: event.Reload, Time: r.At, Failed: r.Failed}
 	if r.Failed {
-		e.Outcome, e.Reason = audit.Failed, "the configuration has errors, the previous one stays in force"
+		e.Reason = "the configuration has errors, the previous one stays in force"
 	} else {
 		c := &r.Changes
 		e.Reason = fmt.Sprintf("added %q, replaced %q, removed %q, left out because of errors %d", c.Added, c.Replaced, c.Removed, len(r.LeftOut))
 	}
-	g.audit.Record(e)
+	g.observe(e)
 }
-
-// Audit returns the audit log, for events that others know of: sign-ins, tokens. It is
-// nil if there is none, which takes them too.
-func (g *Gateway) Audit() *audit.Log { return g.audit }
 
 func reasonOf(err error) string {
 	if err == nil {
@@ -65,40 +48,75 @@ func reasonOf(err error) string {
 	return err.Error()
 }
 
-// watchSession writes down that a session was opened, and when it ends.
-func (g *Gateway) watchSession(ctx context.Context, name string, client dragoman.Conn) {
-	e := audit.Event{Kind: audit.SessionOpened, Request: httpframe.RequestID(ctx), Who: audit.WhoIs(dragoman.CallerOf(ctx)), Server: name}
-	began := time.Now()
-	// Ends with the session, or with us.
-	if g.watching.Start(func() {
-		select {
-		case <-client.Done():
-		case <-g.ended.Done():
-		}
-		e := e
-		e.Kind, e.Duration = audit.SessionClosed, time.Since(began)
-		g.audit.Record(e)
-	}) {
-		g.audit.Record(e)
-	}
-}
-
-// deny writes down that a request was refused before it had come to a server. rule says by
-// what.
+// deny reports that a request was refused before it came to an endpoint's transport. rule names
+// what refused it.
 func (g *Gateway) deny(r *http.Request, door, rule string, err error) {
-	if g.audit == nil {
+	if len(g.observers) == 0 {
 		return
 	}
-	e := audit.Event{Request: httpframe.RequestID(r.Context()), Method: r.Method, Name: r.URL.Path, Rule: rule, Code: http.StatusForbidden, Reason: reasonOf(err)}
-	if c, err := httpserver.ByAddress(r); err == nil {
-		e.Who = audit.WhoIs(c)
+	e := &event.Event{
+		Kind: event.Denied, Request: httpframe.RequestID(r.Context()), Method: r.Method, Name: r.URL.Path,
+		Rule: rule, Code: http.StatusForbidden, Reason: reasonOf(err), Caller: &dragoman.Caller{},
 	}
-	e.Door = door
+	if c, err := httpserver.ByAddress(r); err == nil {
+		e.Caller = c
+	}
+	e.Caller.Door = door
 	if refusal, ok := errors.AsType[*httpserver.Refusal](err); ok {
 		e.Reason = refusal.Message
 		if refusal.Status != 0 {
 			e.Code = refusal.Status
 		}
 	}
-	g.audit.Deny(e)
+	g.observers.Event(r.Context(), e)
+}
+
+// openSessions reports when sessions are opened and closed.
+type openSessions struct {
+	by   event.Observers
+	last atomic.Int64 // number of a session
+
+	mu  sync.Mutex
+	all map[*event.Event]struct{} // how each was opened; guarded by mu
+}
+
+// number returns the number of the next session, which tells sessions apart in output for people.
+func (s *openSessions) number() string { return strconv.FormatInt(s.last.Add(1), 10) }
+
+// open reports that a session was opened, and its end when the client is done.
+func (s *openSessions) open(ctx context.Context, server string, client dragoman.Conn) {
+	if len(s.by) == 0 {
+		return
+	}
+	e := &event.Event{Kind: event.SessionOpened, Time: time.Now(), Request: httpframe.RequestID(ctx), Caller: dragoman.CallerOf(ctx), Server: server}
+	s.by.Event(ctx, e)
+	s.mu.Lock()
+	s.all[e] = struct{}{}
+	s.mu.Unlock()
+	afterDone(client, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.end(e)
+	})
+}
+
+// end reports the end of a session, once. s.mu is locked, so that nothing is reported after close.
+func (s *openSessions) end(e *event.Event) {
+	if _, open := s.all[e]; !open {
+		return
+	}
+	delete(s.all, e)
+	closed := *e
+	closed.Kind, closed.Time, closed.Duration = event.SessionClosed, time.Now(), time.Since(e.Time)
+	s.by.Event(context.Background(), &closed)
+}
+
+// close reports the end of the sessions whose clients are not done, such as that of a caller's own
+// connection.
+func (s *openSessions) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for e := range s.all {
+		s.end(e)
+	}
 }

@@ -73,7 +73,7 @@ func (g *Gateway) Reload() (Reloaded, error) {
 		g.setAccess(who) // first: nobody is let in by what does not hold any more
 		g.apply(file, before, report, &done)
 	}
-	g.auditReload(&done)
+	g.observeReload(&done)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.last, g.seen = done, seen
@@ -100,7 +100,6 @@ func (g *Gateway) apply(file, before *config.File, report *config.Report, done *
 		g.opts.Applied(file)
 	}
 	done.Changes = g.Apply(file)
-	g.audit.Configure(g.auditOptions(&file.Audit))
 	g.log.Info("configuration reloaded", "added", done.Changes.Added, "replaced", done.Changes.Replaced,
 		"removed", done.Changes.Removed, "kept", len(done.Changes.Kept), "left out", len(done.LeftOut), "needs a restart", done.Later)
 }

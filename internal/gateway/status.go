@@ -13,7 +13,6 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/access/auth"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/upstream"
-	"github.com/dragoman-mcp/dragoman/internal/observe/audit"
 	"github.com/dragoman-mcp/dragoman/internal/util/proc"
 )
 
@@ -46,7 +45,7 @@ type Status struct {
 	Later  []string  `json:"later,omitempty"`  // keys of the file that take effect when we are restarted
 
 	StateFailure *StateFailure `json:"stateFailure,omitempty"` // while it lasts
-	Audit        *audit.Status `json:"audit,omitempty"`
+	Audit        any           `json:"audit,omitempty"`        // the state of the audit log, as its observer reports it
 }
 
 // An Owner is the caller of the control socket, with what the rules allow it.
@@ -89,8 +88,11 @@ type Grouped struct {
 
 // Status returns how the gateway is, for its owner. It shows no secrets.
 func (g *Gateway) Status() Status {
-	s := Status{Name: g.opts.Name, Version: g.opts.Version, Began: g.began, Draining: g.draining.Load(), Servers: []upstream.Status{}, StateFailure: g.disk.failure(), Audit: g.audit.Status()}
+	s := Status{Name: g.opts.Name, Version: g.opts.Version, Began: g.began, Draining: g.draining.Load(), Servers: []upstream.Status{}, StateFailure: g.disk.failure()}
 	s.PID, s.Files, s.Sessions, s.Memory = os.Getpid(), g.opts.Files, g.entrance.all.Used(), proc.OwnMemory()
+	if g.opts.AuditStatus != nil {
+		s.Audit = g.opts.AuditStatus()
+	}
 	s.WithoutID = g.entrance.noID.count.Load()
 	list := g.manager.Statuses()
 	g.mu.Lock()

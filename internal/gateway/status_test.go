@@ -16,6 +16,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/upstream"
+	"github.com/dragoman-mcp/dragoman/internal/observe/audit"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -114,7 +115,7 @@ func jsonNames(of reflect.Type, at string, names map[string]string) {
 
 func TestEveryNameInTheStatusIsSpelledAlike(t *testing.T) {
 	names := make(map[string]string)
-	for _, of := range []reflect.Type{reflect.TypeFor[gateway.Status](), reflect.TypeFor[gateway.Reloaded](), reflect.TypeFor[gateway.Failed](), reflect.TypeFor[upstream.LogLine]()} {
+	for _, of := range []reflect.Type{reflect.TypeFor[gateway.Status](), reflect.TypeFor[gateway.Reloaded](), reflect.TypeFor[gateway.Failed](), reflect.TypeFor[upstream.LogLine](), reflect.TypeFor[audit.Status]()} {
 		jsonNames(of, of.Name()+".", names)
 	}
 	camel := regexp.MustCompile(`^[a-z][a-z0-9]*([A-Z][a-z0-9]+)*$`)
@@ -123,7 +124,7 @@ func TestEveryNameInTheStatusIsSpelledAlike(t *testing.T) {
 			t.Errorf("%s is %q in JSON", at, name)
 		}
 	}
-	if names["Status.Reload.Changes.Added"] == "" || names["Status.Audit.Webhook.Sent"] == "" || names["Status.Servers.LastErrorAt"] == "" {
+	if names["Status.Reload.Changes.Added"] == "" || names["Status.Webhook.Sent"] == "" || names["Status.Servers.LastErrorAt"] == "" {
 		t.Errorf("not all fields were looked at: %v", names)
 	}
 	g := begin(t, "servers: {files: {url: "+startBuiltin(t, protocol.Latest)+"}}\n")

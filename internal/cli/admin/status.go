@@ -21,6 +21,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/cli/term"
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/upstream"
+	"github.com/dragoman-mcp/dragoman/internal/observe/audit"
 	"github.com/dragoman-mcp/dragoman/internal/util/humanize"
 	"github.com/dragoman-mcp/dragoman/internal/util/redact"
 	"github.com/spf13/cobra"
@@ -63,7 +64,7 @@ If several gateways are running, name the file of one, or its socket with --sock
 				return term.Usage("--interval must be more than nothing")
 			}
 			for first := true; ; first = false {
-				var status gateway.Status
+				var status gatewayStatus
 				err := control.Call(c.Context(), socket, files, http.MethodGet, "/status", &status)
 				if err == nil {
 					err = printStatus(c.OutOrStdout(), &status, &out, watch, first)
@@ -90,8 +91,14 @@ If several gateways are running, name the file of one, or its socket with --sock
 	return c
 }
 
+// gatewayStatus is the status of a gateway with what its observers add.
+type gatewayStatus struct {
+	gateway.Status
+	Audit *audit.Status `json:"audit,omitempty"`
+}
+
 // printStatus prints how a gateway is, once or while it is watched.
-func printStatus(w io.Writer, s *gateway.Status, out *term.Writing, watch, first bool) error {
+func printStatus(w io.Writer, s *gatewayStatus, out *term.Writing, watch, first bool) error {
 	if !out.IsText() {
 		return out.Value(w, s)
 	}
@@ -202,7 +209,7 @@ If several gateways are running, name the file of one, or its socket with --sock
 }
 
 // showStatus prints how a gateway is, for a terminal of that width, 0 if that is not known.
-func showStatus(w io.Writer, s *gateway.Status, width int) error {
+func showStatus(w io.Writer, s *gatewayStatus, width int) error {
 	if s.PID != 0 {
 		fmt.Fprintf(w, "%s %s, process %d, up %s, %s, %s, %s of memory\n", s.Name, s.Version, s.PID, humanize.Duration(time.Since(s.Began)),
 			humanize.Count(s.Sessions, "session"), humanize.Count(int(s.Calls), "call"), humanize.Bytes(s.Memory))

@@ -12,14 +12,14 @@ import (
 func TestStatusShowsWhatIsWrong(t *testing.T) {
 	noon := time.Date(2026, 7, 28, 12, 0, 0, 0, time.UTC)
 	var b strings.Builder
-	err := showStatus(&b, &gateway.Status{
+	err := showStatus(&b, &gatewayStatus{Status: gateway.Status{
 		Draining:     true,
 		Servers:      []upstream.Status{{Name: "files", State: "backing off", LastError: "it has ended"}},
 		Groups:       []gateway.Grouped{{Name: "office", Path: "/groups/office/mcp", Servers: []string{"files"}}},
 		Reload:       &gateway.Reloaded{At: noon, Failed: true, Error: "dragoman.yaml:3: no such key"},
 		Later:        []string{"listen", "limits"},
 		StateFailure: &gateway.StateFailure{Since: noon, Error: "no space left on device"},
-	}, 0)
+	}}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +49,7 @@ func TestReloadAndStatusNameWhatIsLeftOutAndWhy(t *testing.T) {
 		t.Errorf("reload prints\n%s\nwant\n%s", b.String(), want)
 	}
 	b.Reset()
-	if err := showStatus(&b, &gateway.Status{Reload: r}, 0); err != nil {
+	if err := showStatus(&b, &gatewayStatus{Status: gateway.Status{Reload: r}}, 0); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.HasSuffix(b.String(), left) {

@@ -20,6 +20,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/config"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/upstream"
+	"github.com/dragoman-mcp/dragoman/internal/observe"
 	"github.com/dragoman-mcp/dragoman/internal/target"
 	"github.com/dragoman-mcp/dragoman/oauth"
 	"github.com/dragoman-mcp/dragoman/protocol"
@@ -132,11 +133,11 @@ func (o *Server) Open(messages string, v *term.Console) (*gateway.Gateway, error
 	if o.BuiltIn == nil && o.Process {
 		cache = CacheDirectory() // for its era
 	}
-	return gateway.New(&gateway.Options{
+	return observe.NewGateway(&gateway.Options{
 		Name: "dragoman", Version: term.Version(), Single: o.root == nil, Root: o.root, MessagesPath: messages,
 		Load:   func() (*config.File, *config.Report) { return &o.File, &config.Report{} }, // for the files that it names
-		SignIn: o.SignIn, RootName: o.Name, Cache: cache, Stderr: v.Stderr, Notice: v.Notice, Logger: v.Log, CallLevel: o.Calls,
-	}, &o.File)
+		SignIn: o.SignIn, RootName: o.Name, Cache: cache, Stderr: v.Stderr, Notice: v.Notice, Logger: v.Log,
+	}, &o.File, o.Calls)
 }
 
 // Close ends the built-in server, if that is the one.

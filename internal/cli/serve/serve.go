@@ -12,6 +12,7 @@ package serve
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"os"
 	"os/signal"
@@ -26,6 +27,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/gateway"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/config"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/upstream"
+	"github.com/dragoman-mcp/dragoman/internal/observe"
 	"github.com/dragoman-mcp/dragoman/internal/util/humanize"
 	"github.com/dragoman-mcp/dragoman/oauth"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
@@ -134,11 +136,11 @@ func (s *serveOptions) serve(c *cobra.Command, load func() (*config.File, *confi
 	default:
 		defer control.Close()
 	}
-	g, err := gateway.New(&gateway.Options{
+	g, err := observe.NewGateway(&gateway.Options{
 		Name: "dragoman", Version: term.Version(), Files: s.files, Load: s.reload(load, file, listeners),
 		Applied: v.Level.Apply,
 		State:   s.state, Cache: flags.CacheDirectory(), SignIn: s.signIn(v), Logger: v.Log,
-	}, file)
+	}, file, slog.LevelInfo)
 	if err != nil {
 		closeListeners(listeners)
 		return err

@@ -167,6 +167,9 @@ type Observer interface {
 
 	// Message is called with each message, when it passes.
 	Message(ctx context.Context, p *Passing)
+
+	// Event is called with what happens beside requests.
+	Event(ctx context.Context, e *Event)
 }
 
 // Observers are several as one.
@@ -205,6 +208,13 @@ func (list Observers) Message(ctx context.Context, p *Passing) {
 		if o.Watches(ctx, p.Link) {
 			o.Message(ctx, p)
 		}
+	}
+}
+
+// Event implements Observer.
+func (list Observers) Event(ctx context.Context, e *Event) {
+	for _, o := range list {
+		o.Event(ctx, e)
 	}
 }
 

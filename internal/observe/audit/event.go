@@ -46,6 +46,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/event"
 	"github.com/dragoman-mcp/dragoman/internal/util/redact"
 )
 
@@ -53,15 +54,15 @@ import (
 const (
 	Call          = "call"         // a request to a server has ended
 	CallStarted   = "call-started" // a request is about to be passed on, see [Log.Begin]
-	SessionOpened = "session-opened"
-	SessionClosed = "session-closed"
-	DeniedAtDoor  = "denied" // a request was refused before it had come to a server
-	SignIn        = "sign-in"
-	TokenIssued   = "token-issued"
-	TokenRevoked  = "token-revoked"
-	Reload        = "reload" // the configuration was read again
-	Start         = "start"
-	Stop          = "stop"
+	SessionOpened = string(event.SessionOpened)
+	SessionClosed = string(event.SessionClosed)
+	DeniedAtDoor  = string(event.Denied)
+	SignIn        = string(event.SignIn)
+	TokenIssued   = string(event.TokenIssued)
+	TokenRevoked  = string(event.TokenRevoked)
+	Reload        = string(event.Reload)
+	Start         = string(event.Start)
+	Stop          = string(event.Stop)
 
 	// What the log says of itself.
 	FileBegun = "file" // the first record of each file

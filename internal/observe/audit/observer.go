@@ -11,15 +11,19 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// Calls is the [event.Observer] that writes requests to a log: one record each. That of a
-// request to an aggregate is what the server has to say that it was passed on to.
-type Calls struct{ Log *Log }
+// Observer is the [event.Observer] that writes to a log: one record for each request, and one
+// for each event. The record of a request to an aggregate has the outcome at the server that it
+// was passed on to.
+type Observer struct {
+	event.Nop
+	Log *Log
+}
 
-var _ event.Observer = (*Calls)(nil)
+var _ event.Observer = (*Observer)(nil)
 
 // Begin implements event.Observer. It writes that a request is about to be passed on, if the log
 // wants that.
-func (c *Calls) Begin(ctx context.Context, x *event.Exchange) error {
+func (c *Observer) Begin(ctx context.Context, x *event.Exchange) error {
 	switch {
 	case !recorded(x) || !c.Log.Refuses():
 		return nil
@@ -31,7 +35,7 @@ func (c *Calls) Begin(ctx context.Context, x *event.Exchange) error {
 }
 
 // End implements event.Observer. Housekeeping that went well is not written.
-func (c *Calls) End(ctx context.Context, x *event.Exchange) {
+func (c *Observer) End(ctx context.Context, x *event.Exchange) {
 	if !recorded(x) || x.Refusal != nil && !x.Refusal.Admitted {
 		return
 	}
@@ -51,11 +55,29 @@ func (c *Calls) End(ctx context.Context, x *event.Exchange) {
 	c.Log.Record(e)
 }
 
-// Watches implements event.Observer.
-func (c *Calls) Watches(context.Context, *event.Link) bool { return false }
-
-// Message implements event.Observer.
-func (c *Calls) Message(context.Context, *event.Passing) {}
+// Event implements event.Observer.
+func (c *Observer) Event(_ context.Context, e *event.Event) {
+	r := Event{
+		Time: e.Time, Kind: string(e.Kind), Request: e.Request, Server: e.Server, Method: e.Method, Name: e.Name,
+		Code: e.Code, Rule: e.Rule, Reason: e.Reason, Duration: e.Duration,
+	}
+	if e.Caller != nil {
+		r.Who = WhoIs(e.Caller)
+	}
+	switch e.Kind {
+	case event.Denied:
+		c.Log.Deny(r)
+		return
+	case event.SignIn, event.TokenIssued, event.TokenRevoked, event.Reload:
+		r.Outcome = Answered
+	}
+	if e.Failed {
+		r.Outcome = Failed
+	} else if e.Refused {
+		r.Outcome = Denied
+	}
+	c.Log.Record(r)
+}
 
 // recorded reports whether a request has a record of its own.
 func recorded(x *event.Exchange) bool {
@@ -73,7 +95,7 @@ func isHousekeeping(x *event.Exchange) bool {
 }
 
 // event returns the event of a request, without its outcome.
-func (c *Calls) event(ctx context.Context, x *event.Exchange) Event {
+func (c *Observer) event(ctx context.Context, x *event.Exchange) Event {
 	req := x.Request
 	e := Event{
 		Kind: Call, Time: time.Now(), Request: httpframe.RequestID(ctx), Who: WhoIs(x.Caller),

@@ -36,6 +36,7 @@ const (
 
 // Calls is an [event.Observer] that logs each request to a server and what became of it.
 type Calls struct {
+	event.Nop
 	Log  *slog.Logger
 	Base slog.Level   // of calls with which nothing is wrong
 	Slow atomic.Int64 // from which duration on a call is slow; 0 if none is
@@ -49,15 +50,6 @@ var _ event.Observer = (*Calls)(nil)
 
 // noResponse is the code of failures without a response.
 const noResponse = 0
-
-// Begin implements event.Observer.
-func (l *Calls) Begin(context.Context, *event.Exchange) error { return nil }
-
-// Watches implements event.Observer.
-func (l *Calls) Watches(context.Context, *event.Link) bool { return false }
-
-// Message implements event.Observer.
-func (l *Calls) Message(context.Context, *event.Passing) {}
 
 // End logs a call. Nothing is read of the messages but what is known of them, and little more of
 // small ones. The requests to an aggregate are logged as those to its members.

@@ -22,15 +22,12 @@ func Enabled(log *slog.Logger) bool { return log.Enabled(context.Background(), s
 
 // Messages is an [event.Observer] that logs all messages of clients and servers at the level
 // debug, one record each, in their order and without secrets.
-type Messages struct{ Log *slog.Logger }
+type Messages struct {
+	event.Nop
+	Log *slog.Logger
+}
 
 var _ event.Observer = (*Messages)(nil)
-
-// Begin implements event.Observer.
-func (m *Messages) Begin(context.Context, *event.Exchange) error { return nil }
-
-// End implements event.Observer.
-func (m *Messages) End(context.Context, *event.Exchange) {}
 
 // Watches implements event.Observer. The level may change at any time. What members of an
 // aggregate are asked is logged where the aggregate is asked, and where the server is reached.

@@ -9,12 +9,6 @@ import (
 
 var _ event.Observer = (*Hub)(nil)
 
-// Begin implements event.Observer.
-func (h *Hub) Begin(context.Context, *event.Exchange) error { return nil }
-
-// End implements event.Observer.
-func (h *Hub) End(context.Context, *event.Exchange) {}
-
 // Watches implements event.Observer. Messages are shown as the client sees them, of each server.
 func (h *Hub) Watches(_ context.Context, l *event.Link) bool {
 	return (l.Role == event.ServerEndpoint || l.Role == event.Member) && h.Watched(l.Server)

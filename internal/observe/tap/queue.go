@@ -3,9 +3,10 @@ package tap
 import (
 	"context"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
+
+	"github.com/dragoman-mcp/dragoman/internal/gateway/event"
 )
 
 // How much waits for who looks on.
@@ -79,27 +80,16 @@ func (q *Queue) close() (dropped int) {
 	return q.dropped
 }
 
-// A Hub hands what passes to all who look on. While nobody does, it costs one look at a
-// pointer. The zero value is ready for use; a nil Hub has nobody.
+// A Hub gives messages to all who follow them. While nobody does, it costs one look at a
+// pointer. The zero value is ready for use.
 type Hub struct {
-	queues   atomic.Pointer[[]*Queue] // nil if there are none
-	mu       sync.Mutex               // of who changes queues
-	sessions atomic.Int64             // so far
+	event.Nop
+	queues atomic.Pointer[[]*Queue] // nil if there are none
+	mu     sync.Mutex               // of who changes queues
 }
 
-// NewSession returns what the next conversation is called.
-func (h *Hub) NewSession() string {
-	if h == nil {
-		return ""
-	}
-	return strconv.FormatInt(h.sessions.Add(1), 10)
-}
-
-// Watched reports whether somebody looks at a server.
+// Watched reports whether the messages of a server are followed.
 func (h *Hub) Watched(server string) bool {
-	if h == nil {
-		return false
-	}
 	queues := h.queues.Load()
 	return queues != nil && slices.ContainsFunc(*queues, func(q *Queue) bool { return q.server == "" || q.server == server })
 }

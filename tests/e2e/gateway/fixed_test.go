@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 	core "github.com/dragoman-mcp/dragoman/internal/gateway"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/config"
+	"github.com/dragoman-mcp/dragoman/internal/observe"
 	"github.com/dragoman-mcp/dragoman/internal/testkit/gatewaytest"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
@@ -171,7 +173,7 @@ func insideServe(t *testing.T, text string, single bool) *insideGateway {
 	if len(report.Errors) > 0 {
 		t.Fatal(report)
 	}
-	made, err := core.New(&core.Options{Name: "gateway", Version: "1", Single: single}, file)
+	made, err := observe.NewGateway(&core.Options{Name: "gateway", Version: "1", Single: single}, file, slog.LevelInfo)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package gateway
+package tap
 
 import (
 	"context"
@@ -7,17 +7,14 @@ import (
 	"time"
 )
 
-// tapBeat is how often who taps is shown that we are there, while nothing passes.
-const tapBeat = 15 * time.Second
+// keepAlive is how often an empty line is sent while there are no messages.
+const keepAlive = 15 * time.Second
 
-// serveTap streams what passes, until who asked has left.
-func (g *Gateway) serveTap(w http.ResponseWriter, r *http.Request) {
-	server := r.URL.Query().Get("server")
-	if server != "" && g.serverOr(w, server) == nil {
-		return
-	}
+// ServeHTTP streams the messages from now on, a JSON object per line, until the client leaves.
+// server=NAME in the query selects a server; with unmasked=true secrets are shown.
+func (h *Hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	queue, stop := h.Open(r.URL.Query().Get("server"))
 	unmasked := r.URL.Query().Get("unmasked") == "true"
-	queue, stop := g.taps.Open(server)
 	defer stop()
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	flush := http.NewResponseController(w)
@@ -26,7 +23,7 @@ func (g *Gateway) serveTap(w http.ResponseWriter, r *http.Request) {
 	}
 	out := json.NewEncoder(w)
 	for r.Context().Err() == nil {
-		beat, cancel := context.WithTimeout(r.Context(), tapBeat)
+		beat, cancel := context.WithTimeout(r.Context(), keepAlive)
 		events := queue.Next(beat)
 		cancel()
 		for _, e := range events {
@@ -38,7 +35,7 @@ func (g *Gateway) serveTap(w http.ResponseWriter, r *http.Request) {
 			}
 		}
 		if len(events) == 0 {
-			if _, err := w.Write([]byte("\n")); err != nil { // which means nothing to who reads JSON
+			if _, err := w.Write([]byte("\n")); err != nil {
 				return
 			}
 		}
