@@ -225,7 +225,7 @@ func sessionDelete(ctx context.Context, r *run) outcome {
 func resume(ctx context.Context, r *run) outcome {
 	s, broken := r.legacy.Session(), &rawclient.Reply{}
 	for _, x := range r.exchanges {
-		if x.HTTP == nil || !x.HTTP.Stream || x.Answer == nil || x.HTTP.Header.Get(protocol.HeaderSession) != s.ID {
+		if x.HTTP == nil || !x.HTTP.Stream || x.Answer == nil || x.Session != s.ID || isModern(x) {
 			continue
 		}
 		if id, _ := x.HTTP.Resumable(); id != "" {

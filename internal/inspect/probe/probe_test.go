@@ -224,15 +224,15 @@ func TestDefectsOfHTTPAreNamed(t *testing.T) {
 		{badserver.WrongID, probe.Problems, []string{"has the id 424242"}},
 		{badserver.NoJSONRPC, probe.Problems, []string{"malformed: it has no"}},
 		{badserver.ContentType, probe.Problems, []string{`content type "text/plain"`}},
-		{badserver.OKForAccepted, probe.Problems, []string{"a notification is answered with status 200"}},
+		{badserver.OKForAccepted, probe.Problems, []string{"a notification gets 202 and no body: it gets status 200"}},
 		{badserver.DeleteFails, probe.Problems, []string{"DELETE gets status 500"}},
-		{badserver.DeleteIgnored, probe.Problems, []string{"after DELETE it goes on"}},
-		{badserver.AnyOrigin, probe.Problems, []string{"a page of another origin gets an answer", "a foreign Host is answered"}},
-		{badserver.AnyHost, probe.Problems, []string{"a foreign Host is answered"}},
-		{badserver.LostSession400, probe.Problems, []string{"one that it does not know gets status 400"}},
-		{badserver.GetFails, probe.Problems, []string{"GET gets status 500"}},
-		{badserver.GetIsJSON, probe.Problems, []string{"GET gets status 200"}},
-		{badserver.StreamStaysOpen, probe.Problems, []string{"not ended after its response"}},
+		{badserver.DeleteIgnored, probe.Problems, []string{"after DELETE the session goes on"}},
+		{badserver.AnyOrigin, probe.Problems, []string{"a foreign Origin gets", "a foreign Host gets"}},
+		{badserver.AnyHost, probe.Problems, []string{"a foreign Host gets"}},
+		{badserver.LostSession400, probe.Problems, []string{"it gets status 400", "after DELETE the session gets status 400"}},
+		{badserver.GetFails, probe.Problems, []string{"GET opens an event stream or gets 405: it gets status 500"}},
+		{badserver.GetIsJSON, probe.Problems, []string{"GET opens an event stream or gets 405: it gets status 200"}},
+		{badserver.StreamStaysOpen, probe.Problems, []string{"the stream goes on behind the response"}},
 		{badserver.NoReplay, probe.Problems, []string{"Last-Event-ID brings none"}},
 		{badserver.Hang, probe.Unreachable, []string{"POST gets no answer"}},
 		{badserver.Moved, probe.Problems, []string{"redirect: status 301", "no transport"}},
@@ -351,7 +351,7 @@ func TestASocketIsRefusedToAForeignOriginOnlyIfItIs(t *testing.T) {
 	}
 }
 
-func TestEventsBehindTheFirstWithAnIDAreCounted(t *testing.T) {
+func TestStreamsAreResumedBehindTheFirstEventWithAnID(t *testing.T) {
 	t.Parallel()
 	inner := badserver.Handler(badserver.None)
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -371,7 +371,7 @@ func TestEventsBehindTheFirstWithAnIDAreCounted(t *testing.T) {
 	defer web.CloseClientConnections()
 	r := look(t, &target.Spec{URL: web.URL + "/mcp"})
 	expect(t, r, probe.Works)
-	if !note(r, "Last-Event-ID brings 0 of 0 events") {
+	if !note(r, "resumption: events that have ids can be resumed behind") {
 		t.Errorf("it is said: %+v", r.Lines)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/inspect/check"
 	"github.com/dragoman-mcp/dragoman/internal/inspect/rawclient"
 	"github.com/dragoman-mcp/dragoman/internal/target"
 	"github.com/dragoman-mcp/dragoman/internal/util/humanize"
@@ -61,10 +62,8 @@ func (p *prober) url(ctx context.Context) {
 	}
 	p.survey(ctx, open)
 	if p.Transports[streamable] {
-		p.stage("sessions")
-		p.sessions(ctx, h)
-		p.stage("protection from foreign pages")
-		p.security(ctx, h)
+		p.stage("sessions, and protection from foreign pages")
+		p.rules(ctx, h)
 	}
 }
 
@@ -150,6 +149,11 @@ func (p *prober) redirected(h *rawclient.HTTP, r *rawclient.Reply) bool {
 	}
 	p.note("redirect", "status %d to %s; name that URL to save a request each time", r.Status, where)
 	h.At = to
+	if target.Scheme(p.Spec.URL) == to.Scheme { // not on a Unix socket
+		moved := *p.Spec
+		moved.URL = to.String()
+		p.Spec = &moved
+	}
 	return true
 }
 
@@ -262,7 +266,7 @@ func (p *prober) webSocket(ctx context.Context, h *rawclient.HTTP, named bool) o
 		p.ok("transport", "%s: open after %v", webSocket, humanize.Duration(time.Since(began)))
 		switch foreign := rawclient.Upgrade(ctx, p.Spec, limit, rawclient.FromForeignOrigin); {
 		case foreign.Err == nil:
-			p.foreignAccepted(h, "a socket")
+			p.foreignAccepted(h, "a page of another origin gets a socket")
 		case foreign.Refused():
 			p.ok("security", "a page of another origin is refused a socket (%d)", foreign.Status())
 		default:
@@ -304,139 +308,64 @@ func (p *prober) end(ctx context.Context, s *rawclient.Session) *rawclient.Reply
 	return s.Delete(ctx, p.Timeout).HTTP
 }
 
-// sessions looks at what becomes of sessions and streams.
-func (p *prober) sessions(ctx context.Context, h *rawclient.HTTP) {
-	s := &rawclient.Session{HTTP: h}
-	c := p.client(s)
-	x := c.Begin(ctx)
-	if x.Result() == nil {
-		return // it has no legacy era, and that no sessions
-	}
-	switch r := c.Harmless(ctx).HTTP; {
-	case r.Status == http.StatusAccepted:
-	case r.Status/100 == 2:
-		p.problem("session", "answer notifications with status 202 and no body", "a notification is answered with status %d in place of 202", r.Status)
-	default:
-		p.problem("session", "answer notifications with status 202 and no body", "a notification is refused: %s", r.Says())
-	}
-	p.background(ctx, s)
-	p.resumption(ctx, c, s, x)
-	if s.ID == "" {
-		p.note("session", "none: each request stands for itself")
-		return
-	}
-	p.ok("session", "it gives an Mcp-Session-Id of %d characters", len(s.ID))
-	switch got := c.PingAs(ctx, rawclient.UnknownID); got.Status() {
-	case http.StatusNotFound:
-		p.ok("session", "one that it does not know gets 404, so that clients begin anew")
-	default:
-		p.problem("session", "answer a session that is not there with status 404: clients begin anew then, and at no other status", "one that it does not know gets %s", got.Says())
-	}
-	switch deleted, after := c.End(ctx); {
-	case deleted.Status() == http.StatusMethodNotAllowed:
-		p.note("session", "DELETE is not offered (405): sessions end when the server likes")
-	case after == nil:
-		p.problem("session", "answer DELETE with 200 or 204, or with 405 if clients cannot end sessions", "DELETE gets %s", deleted.Says())
-	case after.Status() == http.StatusNotFound:
-		p.ok("session", "DELETE ends it")
-	case after.Result() == nil:
-		p.note("session", "DELETE ends it, and it gets %s from then on, in place of 404", after.Says())
-	default:
-		p.problem("session", "forget a session at its DELETE, and answer 404 from then on", "after DELETE it goes on: %s", after.Says())
-	}
+// shown are the rules of package check that a report on Streamable HTTP shows, with their topics
+// and what to do about a server that breaks them.
+var shown = []struct{ rule, topic, advice string }{
+	{"http-accepted", "session", "answer notifications with status 202 and no body"},
+	{"http-get", "transport", "send the headers of an event stream at once, with a comment behind them, or answer 405"},
+	{"http-stream-end", "transport", "end the stream of a request behind its response"},
+	{"http-resume", "resumption", "keep what was sent and bring it at a GET with Last-Event-ID, or give events no ids"},
+	{"http-session-id", "session", "make ids of 16 or more random characters"},
+	{"http-session-unknown", "session", "answer a session that is not there with status 404: clients begin anew then, and at no other status"},
+	{"http-delete", "session", "answer DELETE with 200 or 204, forget the session and answer 404 from then on; or answer 405 if clients cannot end sessions"},
+	{"http-version", "versions", "answer an MCP-Protocol-Version that does not exist with 400"},
+	{foreignOrigin, "security", refuseForeign},
+	{"http-host", "security", "refuse requests whose Host is not the one that the server listens on: a name that leads to this machine is enough to use the server (DNS rebinding)"},
 }
 
-// background looks at the stream that GET opens.
-func (p *prober) background(ctx context.Context, s *rawclient.Session) {
-	switch x := s.Background(ctx, p.Timeout); {
-	case x.IsStream():
-		p.ok("transport", "GET opens a stream for what belongs to no request")
-	case x.Status() == http.StatusMethodNotAllowed:
-		p.note("transport", "GET opens no stream (405): the server cannot tell of changes by itself")
-	case x.Status() == 0:
-		p.problem("transport", "send the headers of the stream at once, with a comment behind them", "GET gets no answer: %s", x.HTTP.Says())
-	default:
-		p.problem("transport", "open a stream of text/event-stream, or answer 405", "GET gets %s", x.HTTP.Says())
-	}
-}
+const (
+	foreignOrigin = "http-origin"
+	refuseForeign = "refuse an Origin that is not yours with 403: else any page that a user visits can use the server (DNS rebinding)"
+)
 
-// resumption looks whether a stream can be gone on with.
-func (p *prober) resumption(ctx context.Context, c *rawclient.Client, s *rawclient.Session, first *rawclient.Exchange) {
-	x := first
-	if _, has := p.Counts["tools"]; has {
-		x = c.Ask(ctx, protocol.MethodListTools, nil)
+// rules shows what rules of package check say of a server behind Streamable HTTP.
+func (p *prober) rules(ctx context.Context, h *rawclient.HTTP) {
+	o := &check.Options{Subject: p.Subject}
+	for _, s := range shown {
+		o.Only = append(o.Only, s.rule)
 	}
-	if x.HTTP == nil || !x.HTTP.Stream {
+	r, err := check.Run(ctx, o)
+	if err != nil {
+		p.problem("session", "it answered before; look at its own log", "another session cannot be begun: %v", err)
 		return
 	}
-	if !x.HTTP.Ended {
-		p.problem("transport", "end the stream of a request behind its response", "the stream of a request is not ended after its response")
-	}
-	switch again, behind := s.Resume(ctx, p.Timeout, x.HTTP, p.glance/5); {
-	case again == nil:
-		p.note("resumption", "events have no ids: a stream that breaks is lost")
-	case !again.IsStream():
-		p.problem("resumption", "take GET with Last-Event-ID, or give events no ids", "events have ids, and Last-Event-ID gets %s", again.HTTP.Says())
-	case behind > 0 && len(again.HTTP.Events) == 0:
-		p.problem("resumption", "keep what was sent, or give events no ids", "events have ids, and Last-Event-ID brings none of the %d events behind it", behind)
-	default:
-		p.ok("resumption", "events have ids; Last-Event-ID brings %d of %s behind it", len(again.HTTP.Events), humanize.Count(behind, "event"))
+	skipped := map[string]bool{}
+	for _, s := range shown {
+		x := r.Results[slices.IndexFunc(r.Results, func(x check.Result) bool { return x.ID == s.rule })]
+		switch {
+		case x.State == check.Passed:
+			p.ok(s.topic, "%s", x.Says)
+		case x.State == check.Skipped && !skipped[x.Reason] && (s.topic == "session" || s.topic == "resumption"):
+			skipped[x.Reason] = true
+			p.note(s.topic, "%s", x.Reason)
+		}
+		for _, f := range x.Findings {
+			if s.rule == foreignOrigin && !h.Local() {
+				p.foreignAccepted(h, f.Text)
+				continue
+			}
+			p.problem(s.topic, s.advice, "%s: %s", x.Says, f.Text)
+		}
 	}
 }
 
 // foreignAccepted says that pages of other origins can use the server.
 func (p *prober) foreignAccepted(h *rawclient.HTTP, what string) {
 	if h.Local() {
-		p.problem("security", "refuse an Origin that is not yours with 403: else any page that a user visits can use the server (DNS rebinding)", "a page of another origin gets %s", what)
+		p.problem("security", refuseForeign, "%s", what)
 		return
 	}
-	p.note("security", "a page of another origin gets %s: right for a public server that wants tokens, wrong for any other", what)
-}
-
-// security looks whether foreign pages are kept out.
-func (p *prober) security(ctx context.Context, h *rawclient.HTTP) {
-	c := p.client(nil)
-	modern := !slices.ContainsFunc(p.spoken(), func(v Revision) bool { return v.Era == protocol.Legacy.String() })
-	if modern {
-		c.Revision = protocol.Latest
-	}
-	greet := func(change func(*rawclient.Call)) *rawclient.Exchange {
-		x, s := c.GreetAs(ctx, h, change)
-		if s != nil {
-			p.end(ctx, s)
-		}
-		return x
-	}
-	switch x := greet(rawclient.FromForeignOrigin); {
-	case x.Status() == http.StatusForbidden:
-		p.ok("security", "a page of another origin is refused (403)")
-	case x.Refused():
-		p.note("security", "a page of another origin is refused, with status %d in place of 403", x.Status())
-	case x.Status()/100 == 2:
-		p.foreignAccepted(h, "an answer")
-	default:
-		p.note("security", "whether a page of another origin gets an answer is not known: %s", x.Says())
-	}
-	if h.Local() {
-		switch x := greet(rawclient.ForForeignHost); {
-		case x.Refused():
-			p.ok("security", "a foreign Host is refused (%d)", x.Status())
-		case x.Status()/100 == 2:
-			p.problem("security", "refuse requests whose Host is not the one that the server listens on", "a foreign Host is answered: a name that leads to this machine is enough to use the server (DNS rebinding)")
-		}
-	}
-	if modern {
-		return
-	}
-	s := &rawclient.Session{HTTP: h}
-	c = p.client(s)
-	if x := c.Begin(ctx); x.Result() == nil || !c.Revision.NeedsVersionHeader() {
-		return
-	}
-	defer p.end(ctx, s)
-	if x := c.PingAs(ctx, rawclient.UnknownVersion); x.Status() != http.StatusBadRequest && x.Result() != nil {
-		p.note("versions", "an MCP-Protocol-Version that does not exist is taken; it should get 400")
-	}
+	p.note("security", "%s: right for a public server that wants tokens, wrong for any other", what)
 }
 
 // authorization finds out what a server wants to know.
