@@ -1,6 +1,6 @@
 // Package rawclient is a low-level MCP client: it sends what it is given, valid or not, and
 // keeps all that comes back as it came. Packages probe and check use it. observe.go has what
-// both of them examine: unknown sessions, DELETE, foreign origins, resumed streams.
+// both of them send: requests of foreign pages and hosts, GET and DELETE.
 //
 // A [Pool] starts processes of a command ahead of time, and never two at a time if the server
 // does not allow that; a connection that is resumed then gets another process, with the same

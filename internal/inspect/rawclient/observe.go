@@ -76,35 +76,6 @@ func ForForeignHost(c *Call) { c.Host = foreignHost }
 // Session returns the session that the client has over HTTP. Other transports have none.
 func (c *Client) Session() *Session { return c.Wire.(*Session) }
 
-// PingAs pings in the session that the client has over HTTP, but for what is changed.
-func (c *Client) PingAs(ctx context.Context, change func(*Session)) *Exchange {
-	other, own := *c, c.Session()
-	s := &Session{HTTP: own.HTTP, ID: own.ID, Version: own.Version}
-	change(s)
-	other.Wire = s
-	return other.Ask(ctx, protocol.MethodPing, nil)
-}
-
-// UnknownID and UnknownVersion name a session and a revision that do not exist.
-func UnknownID(s *Session) { s.ID = NoSession }
-
-// UnknownVersion is the other one.
-func UnknownVersion(s *Session) { s.Version = NoRevision }
-
-// Harmless sends a notification that means nothing to any server.
-func (c *Client) Harmless(ctx context.Context) *Exchange {
-	return c.Note(ctx, protocol.NoteCancelled, Object{"requestId": "dragoman-none"})
-}
-
-// End deletes the session that the client has over HTTP. If the server accepts that, behind is a ping in
-// the session that has ended; else it is nil.
-func (c *Client) End(ctx context.Context) (deleted, behind *Exchange) {
-	if deleted = c.Session().Delete(ctx, c.Timeout); deleted.Status()/100 == 2 {
-		behind = c.Ask(ctx, protocol.MethodPing, nil)
-	}
-	return deleted, behind
-}
-
 // IsStream reports whether the answer is an event stream.
 func (x *Exchange) IsStream() bool { return x.Status() == http.StatusOK && x.HTTP.Stream }
 
@@ -114,17 +85,6 @@ func (x *Exchange) Refused() bool { return x.Status()/100 == 4 }
 // Background opens the stream that GET does, and reads no event of it.
 func (s *Session) Background(ctx context.Context, limit time.Duration) *Exchange {
 	return s.Stream(ctx, limit, "", HeadersOnly, 0)
-}
-
-// Resume resumes a stream behind its first event that has an id, and returns how many events are
-// behind that one. An event is waited for as long as patience. It returns nil if no event has an id.
-func (s *Session) Resume(ctx context.Context, limit time.Duration, stream *Reply, patience time.Duration) (x *Exchange, behind int) {
-	id, behind := stream.Resumable()
-	if id == "" {
-		return nil, 0
-	}
-	enough := func(r *Reply) bool { return len(r.Events) >= behind }
-	return s.Stream(ctx, limit, id, enough, patience), behind
 }
 
 // Delete ends the session, and says how the server took that.
