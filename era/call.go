@@ -1,14 +1,17 @@
 package era
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/era/internal/rounds"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -192,29 +195,47 @@ func (c *Call) inputResult(e *inputRequired) (any, error) {
 	}
 	result := map[string]any{"resultType": protocol.ResultInputRequired, "inputRequests": requests}
 	if c.Sealed || len(e.keep) > 0 {
-		state, err := c.seal(asked, e.keep)
+		same, err := rounds.Digest(c.req)
 		if err != nil {
 			return nil, err
 		}
-		result["requestState"] = state
+		result["requestState"] = c.server.sealer.Seal("call", callState{time.Now().Add(stateLife).Unix(), c.principal, same, asked, e.keep})
 	}
 	return result, nil
 }
 
-// readRounds reads inputResponses and requestState of a request.
-func (c *Call) readRounds() *dragoman.Error {
-	if given := c.req.Get("inputResponses"); given != nil {
-		if !dragoman.IsObject(given) || json.Unmarshal(given, &c.current) != nil {
-			return invalid("params.inputResponses must be an object with an answer for each key of inputRequests")
-		}
-		for _, key := range slices.Sorted(maps.Keys(c.current)) {
-			if !dragoman.IsObject(c.current[key]) {
-				return invalid("params.inputResponses: the answer for %q must be a result object", key)
-			}
-		}
+// stateLife is how long a client may take over the answers of a round.
+const stateLife = 10 * time.Minute
+
+// A callState is what the requestState of a call holds. The server keeps nothing between
+// rounds.
+type callState struct {
+	Expires int64    `json:"e"` // in seconds since 1970
+	Caller  string   `json:"c"` // principal
+	Digest  []byte   `json:"d"` // of method and params
+	Asked   []string `json:"a,omitempty"`
+	Earlier answers  `json:"r,omitempty"`
+}
+
+// readRounds reads inputResponses and requestState of the request.
+func (c *Call) readRounds() (refusal *dragoman.Error) {
+	if c.current, refusal = rounds.Answers(c.req); refusal != nil {
+		return refusal
 	}
-	if sealed := c.req.Get("requestState"); sealed != nil {
-		return c.unseal(sealed)
+	text := c.req.Get("requestState")
+	if text == nil {
+		return nil
 	}
+	var st callState
+	err := c.server.sealer.Open(text, "call", &st)
+	same, wrong := rounds.Digest(c.req)
+	if err != nil || wrong != nil || st.Caller != c.principal || !bytes.Equal(st.Digest, same) {
+		return invalid("params.requestState is not one that this server gave for this call; " +
+			"send it back as it came, with the same params, or call without it and without inputResponses")
+	}
+	if time.Now().Unix() > st.Expires {
+		return invalid("params.requestState has expired; call again without it and without inputResponses")
+	}
+	c.asked, c.earlier = st.Asked, st.Earlier
 	return nil
 }

@@ -45,8 +45,7 @@ package era
 //
 //	server.go    a server, and where a request goes
 //	front.go     what clients of each era come in by
-//	methods.go   a server that is made of functions; call.go has what these use, seal.go
-//	             what a client keeps for them between input rounds
+//	methods.go   a server that is made of functions; call.go has what these use
 //	probe.go     which eras the server speaks
 //	legacy.go    legacy client, legacy server
 //	modern.go    conversations in the modern era
@@ -54,5 +53,6 @@ package era
 //
 //	internal/up      legacy client, modern server
 //	internal/down    modern client, legacy server
+//	internal/rounds  what input rounds need that are made here
 //	internal/adapt   a message of one revision in another
 //	internal/pool    the conversations with the server

@@ -3,7 +3,6 @@ package era
 import (
 	"cmp"
 	"context"
-	"crypto/cipher"
 	"encoding/json"
 	"errors"
 	"maps"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/era/internal/rounds"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -35,7 +35,7 @@ func FromMethods(methods dragoman.Methods, opts *FrontOptions) *Front {
 	if o.Info == nil {
 		o.Info = map[string]string{"name": o.Name, "version": cmp.Or(o.Version, "0.0.0")}
 	}
-	s := &methodServer{methods: maps.Clone(methods), opts: &o, sealer: newSealer()}
+	s := &methodServer{methods: maps.Clone(methods), opts: &o, sealer: rounds.NewSealer()}
 	s.modern = slices.DeleteFunc(o.served(), func(r protocol.Revision) bool { return r.Era() != protocol.Modern })
 	if len(s.modern) == 0 { // legacy clients are served by a translation from one
 		s.modern = []protocol.Revision{protocol.Latest}
@@ -59,7 +59,7 @@ type methodServer struct {
 	opts    *FrontOptions
 	info    json.RawMessage // who it is
 	modern  []protocol.Revision
-	sealer  cipher.AEAD // of request states; its key is this server's own
+	sealer  *rounds.Sealer // of request states
 }
 
 // Call implements dragoman.Peer.

@@ -1,12 +1,12 @@
 package down
 
 import (
-	"bytes"
 	"encoding/json"
 	"sync"
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/era/internal/adapt"
+	"github.com/dragoman-mcp/dragoman/era/internal/rounds"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -54,18 +54,6 @@ func newClientKind(caps json.RawMessage) (*clientKind, error) {
 		return nil, err
 	}
 	told := adapt.Route{Client: protocol.Latest, Server: protocol.LatestLegacy}.ClientCapabilities(caps)
-	text, err := canonical(told)
+	text, err := rounds.Canonical(told)
 	return &clientKind{string(text), string(dragoman.Member(text, "extensions")), can}, err
-}
-
-// canonical returns JSON text in the form in which equal values are equal texts:
-// members are sorted, and numbers stay as they are spelt.
-func canonical(text json.RawMessage) ([]byte, error) {
-	var value any
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.UseNumber()
-	if err := d.Decode(&value); err != nil {
-		return nil, err
-	}
-	return json.Marshal(value)
 }

@@ -28,7 +28,7 @@ func (s *Server) list(ctx context.Context, r *request) (*dragoman.Message, error
 		return s.forward(ctx, r)
 	}
 	var c cursor
-	if err := s.seal.open(ours, "cursor", &c); err != nil || c.Owner != r.owner || c.Method != r.Method() {
+	if err := s.seal.Open(ours, "cursor", &c); err != nil || c.Owner != r.owner || c.Method != r.Method() {
 		return r.Fail(invalid("params.cursor is not one that this list gave; begin anew without a cursor")), nil //nolint:nilerr // that is the answer
 	}
 	gone := invalid("params.cursor is of a session with the server that is over; begin anew without a cursor")
@@ -60,7 +60,7 @@ func (s *Server) list(ctx context.Context, r *request) (*dragoman.Message, error
 func (s *Server) page(r *request, ss *session, resp *dragoman.Message) (*dragoman.Message, error) {
 	edit, changed := resp.Edit(), false
 	if next := resp.Get("nextCursor"); len(next) > 0 && next[0] == '"' && !s.opts.PerRequest {
-		text := s.seal.seal("cursor", cursor{ss.handle, r.owner, r.Method(), next})
+		text := s.seal.Seal("cursor", cursor{ss.handle, r.owner, r.Method(), next})
 		edit, changed = edit.Set("nextCursor", strconv.AppendQuote(nil, text)), true
 	}
 	if ttl := s.opts.TTL.Milliseconds(); ttl > 0 {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/era/internal/pool"
+	"github.com/dragoman-mcp/dragoman/era/internal/rounds"
 	"github.com/dragoman-mcp/dragoman/internal/util/syncs"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
@@ -181,7 +182,7 @@ type Server struct {
 	pool      *pool.Pool
 	suspended suspended
 	listens   listens
-	seal      sealer
+	seal      *rounds.Sealer
 	ids       atomic.Int64 // of requests that we make up
 }
 
@@ -192,7 +193,7 @@ var _ dragoman.Peer = (*Server)(nil)
 // Changes are not promised to anybody if the Conn is a [dragoman.BackgroundReceiver] that
 // receives nothing. opts may be nil.
 func New(dial func(ctx context.Context, local dragoman.Peer) (dragoman.Conn, error), opts *Options) *Server {
-	s := &Server{dial: dial, opts: opts.withDefaults(), seal: newSealer()}
+	s := &Server{dial: dial, opts: opts.withDefaults(), seal: rounds.NewSealer()}
 	s.log, s.pool = s.opts.Logger, s.opts.Pool
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	s.suspended.init(s)

@@ -2,11 +2,7 @@ package down
 
 import (
 	"context"
-	"crypto/aes"
-	"crypto/cipher"
 	"crypto/rand"
-	"crypto/sha256"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,6 +12,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/era/internal/pool"
+	"github.com/dragoman-mcp/dragoman/era/internal/rounds"
 	"github.com/dragoman-mcp/dragoman/internal/util/limit"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
@@ -187,7 +184,7 @@ type state struct {
 // answered with an error, the call goes on and the result is nil.
 func (c *pendingCall) suspend(t *turn) *dragoman.Message {
 	ss, opts := c.session, &c.server.opts
-	sum, err := digest(t.Message)
+	sum, err := rounds.Digest(t.Message)
 	ss.mu.Lock()
 	questions := ss.questionsOf(c)
 	if c.done || len(questions) == 0 {
@@ -238,7 +235,7 @@ func (s *Server) ask(r *request, ss *session, asked map[string]asking, st state)
 	result := map[string]any{
 		"resultType":    protocol.ResultInputRequired,
 		"inputRequests": asked,
-		"requestState":  s.seal.seal("state", st),
+		"requestState":  s.seal.Seal("state", st),
 	}
 	if ss.info != nil {
 		result["_meta"] = map[string]json.RawMessage{protocol.MetaServerInfo: ss.info}
@@ -311,24 +308,19 @@ func (s *Server) readState(r *request) (st state, answers map[string]json.RawMes
 	if text == nil {
 		return st, nil, invalid("params.inputResponses without requestState; send the requestState back that came with the questions")
 	}
-	if all := given(r.Message, "inputResponses"); all != nil {
-		if !dragoman.IsObject(all) || json.Unmarshal(all, &answers) != nil {
-			return st, nil, invalid("params.inputResponses must be an object with an answer for each key of inputRequests")
-		}
-		for key, answer := range answers {
-			if !dragoman.IsObject(answer) {
-				return st, nil, invalid("params.inputResponses: the answer for %q must be a result object", key)
-			}
+	if given(r.Message, "inputResponses") != nil {
+		if answers, refusal = rounds.Answers(r.Message); refusal != nil {
+			return st, nil, refusal
 		}
 	}
-	err := s.seal.open(text, "state", &st)
+	err := s.seal.Open(text, "state", &st)
 	if err == nil && st.Owner != r.owner {
-		err = errAltered // what is somebody else's is nobody's
+		err = rounds.ErrAltered // what is somebody else's is nobody's
 	}
 	if err != nil {
 		return state{}, nil, invalid("params.requestState %v; send it back as it came", err)
 	}
-	sum, err := digest(r.Message)
+	sum, err := rounds.Digest(r.Message)
 	switch {
 	case err != nil:
 		return st, nil, invalid("params cannot be read: %v", err)
@@ -374,90 +366,4 @@ func (c *pendingCall) attach(t *turn, st state, answers map[string]json.RawMessa
 		delete(ss.loggers, c)
 	}
 	return given, missed, nil
-}
-
-// A sealer makes texts that clients carry for us and can neither read nor change.
-// Its key is this instance's alone. The name of the instance stands in front, in
-// clear, so that others can tell whose they are.
-type sealer struct {
-	aead     cipher.AEAD
-	instance [8]byte
-}
-
-func newSealer() sealer {
-	var s sealer
-	key := make([]byte, 32)
-	rand.Read(key) // never fails
-	rand.Read(s.instance[:])
-	block, err := aes.NewCipher(key)
-	if err != nil {
-		panic(err) // the key has the right size
-	}
-	if s.aead, err = cipher.NewGCMWithRandomNonce(block); err != nil {
-		panic(err) // the block has the right size
-	}
-	return s
-}
-
-// seal returns value as such a text. What was sealed for one use cannot be opened
-// for another.
-func (s *sealer) seal(use string, value any) string {
-	plain, err := json.Marshal(value)
-	if err != nil {
-		panic(err) // values are of our own types, which encode
-	}
-	sealed := s.aead.Seal(s.instance[:8:8], nil, plain, s.bound(use)) // #nosec G407 -- the cipher makes its nonce: NewGCMWithRandomNonce
-	return base64.RawURLEncoding.EncodeToString(sealed)
-}
-
-func (s *sealer) bound(use string) []byte { return append([]byte(use), s.instance[:]...) }
-
-var (
-	errAltered = errors.New("has been altered, or was never given out here")
-	errForeign = errors.New("was given out by another instance of the gateway, or has been altered")
-)
-
-// open reads such a text, which is a JSON string, into value.
-func (s *sealer) open(text json.RawMessage, use string, value any) error {
-	var sealed string
-	if json.Unmarshal(text, &sealed) != nil {
-		return errAltered
-	}
-	// Strict, so that no second spelling of the same bytes passes.
-	b, err := base64.RawURLEncoding.Strict().DecodeString(sealed)
-	if err != nil || len(b) < len(s.instance) {
-		return errAltered
-	}
-	if [8]byte(b[:8]) != s.instance {
-		return errForeign
-	}
-	plain, err := s.aead.Open(nil, nil, b[8:], s.bound(use))
-	if err != nil || json.Unmarshal(plain, value) != nil {
-		return errAltered
-	}
-	return nil
-}
-
-// digest returns what all requests of one call have in common: the method and the
-// params without those that change from round to round. A client may write them
-// anew, in another order.
-func digest(req *dragoman.Message) ([]byte, error) {
-	var params map[string]json.RawMessage
-	if err := req.Decode(&params); err != nil {
-		return nil, err
-	}
-	for _, name := range [...]string{"_meta", "inputResponses", "requestState"} {
-		delete(params, name)
-	}
-	rest, err := json.Marshal(params)
-	if err != nil {
-		return nil, err
-	}
-	if rest, err = canonical(rest); err != nil {
-		return nil, err
-	}
-	h := sha256.New()
-	h.Write([]byte(req.Method() + "\n"))
-	h.Write(rest)
-	return h.Sum(nil), nil
 }

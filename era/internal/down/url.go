@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/era/internal/rounds"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -22,7 +23,7 @@ type urlElicitation struct {
 // askForURLs turns the error by which a server wants the user to visit web sites
 // first into a round of input. The server has not carried out the call, and when
 // the client comes back it is sent again.
-func (s *Server) askForURLs(r *request, ss *session, e *dragoman.Error, rounds int) (*dragoman.Message, error) {
+func (s *Server) askForURLs(r *request, ss *session, e *dragoman.Error, asked int) (*dragoman.Message, error) {
 	if !r.kind.can.URL {
 		return r.Fail(failure(protocol.CodeMissingCapability,
 			map[string]any{"requiredCapabilities": json.RawMessage(`{"elicitation":{"url":{}}}`)},
@@ -33,17 +34,17 @@ func (s *Server) askForURLs(r *request, ss *session, e *dragoman.Error, rounds i
 	if len(data.Elicitations) == 0 {
 		return r.Fail(failure(protocol.CodeInternal, nil, "the server needs the user to visit a web site but does not say which: %s", e.Message)), nil
 	}
-	if rounds >= s.opts.MaxRounds {
-		return r.Fail(failure(protocol.CodeInternal, nil, "the server has asked %d times: %s", rounds, e.Message)), nil
+	if asked >= s.opts.MaxRounds {
+		return r.Fail(failure(protocol.CodeInternal, nil, "the server has asked %d times: %s", asked, e.Message)), nil
 	}
-	sum, err := digest(r.Message)
+	sum, err := rounds.Digest(r.Message)
 	if err != nil {
 		return r.Fail(invalid("params cannot be read: %v", err)), nil
 	}
 	for i := range data.Elicitations {
 		data.Elicitations[i].Mode = "url"
 	}
-	return s.urlQuestion(r, ss, state{Digest: sum, Round: rounds + 1, Visits: data.Elicitations}), nil
+	return s.urlQuestion(r, ss, state{Digest: sum, Round: asked + 1, Visits: data.Elicitations}), nil
 }
 
 // urlQuestion asks for the visits of st.
