@@ -6,17 +6,8 @@ import (
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/peertest"
 )
-
-// parse reads a message that must be right.
-func parse(t testing.TB, text string) *dragoman.Message {
-	t.Helper()
-	m, err := dragoman.Parse([]byte(text))
-	if err != nil {
-		t.Fatalf("%s: %v", text, err)
-	}
-	return m
-}
 
 func TestEdit(t *testing.T) {
 	const head = `{"jsonrpc":"2.0","id":1,"method":"m"`
@@ -71,7 +62,7 @@ func TestEdit(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			m := parse(t, c.before)
+			m := peertest.Parse(t, c.before)
 			before := m.String()
 			e := m.Edit()
 			c.edit(e)
@@ -124,7 +115,7 @@ func TestEditThatCannotBe(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			e := parse(t, c.message).Edit()
+			e := peertest.Parse(t, c.message).Edit()
 			c.edit(e)
 			m, err := e.Message()
 			if err == nil || !strings.Contains(err.Error(), c.want) {
@@ -132,7 +123,7 @@ func TestEditThatCannotBe(t *testing.T) {
 			}
 		})
 	}
-	deep := parse(t, request).Edit().Set("a", []byte(nested("", 126, "")))
+	deep := peertest.Parse(t, request).Edit().Set("a", []byte(nested("", 126, "")))
 	if _, err := deep.Message(); err != nil {
 		t.Errorf("126 levels in params: %v", err)
 	}
@@ -152,7 +143,7 @@ func TestWithID(t *testing.T) {
 			if !ok {
 				t.Fatal(c.id)
 			}
-			m := parse(t, c.before)
+			m := peertest.Parse(t, c.before)
 			got := m.WithID(dragoman.IntID(99)).WithID(id)
 			if got.String() != c.after || got.ID() != id || got.Len() != len(c.after) || string(got.AppendTo([]byte("x"))) != "x"+c.after {
 				t.Errorf("got  %s with %d bytes\nwant %s", got, got.Len(), c.after)
@@ -160,7 +151,7 @@ func TestWithID(t *testing.T) {
 			if string(m.AppendWithID(nil, id)) != c.after {
 				t.Errorf("AppendWithID gives %s", m.AppendWithID(nil, id))
 			}
-			again := parse(t, got.String())
+			again := peertest.Parse(t, got.String())
 			if again.ID() != id || again.Kind() != got.Kind() || again.IsError() != got.IsError() || again.Method() != got.Method() {
 				t.Errorf("read back it is a %v with id %v", again.Kind(), again.ID())
 			}

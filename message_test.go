@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/peertest"
 )
 
 func TestE04_NumberAndStringIdsComeBackAsTheyWere(t *testing.T) {
@@ -16,7 +17,7 @@ func TestE04_NumberAndStringIdsComeBackAsTheyWere(t *testing.T) {
 		`0`, `1`, `-1`, `-0`, `9007199254740993`, `18446744073709551615`, `12345678901234567890`, `-99999999999999999999`,
 		`""`, `"1"`, `"abc"`, `"a b"`, `"\u0061"`, `"\"\\\/\n"`, `"é"`, `"\u0000"`, `"\ud83d\ude00"`, `"null"`, `"` + strings.Repeat("x", 1000) + `"`,
 	} {
-		req := parse(t, `{"jsonrpc":"2.0","id": `+text+` ,"method":"m"}`)
+		req := peertest.Parse(t, `{"jsonrpc":"2.0","id": `+text+` ,"method":"m"}`)
 		if req.ID().String() != text {
 			t.Errorf("id %s was read as %s", text, req.ID())
 		}
@@ -25,7 +26,7 @@ func TestE04_NumberAndStringIdsComeBackAsTheyWere(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, m := range []*dragoman.Message{resp, req.Fail(&dragoman.Error{Code: 1, Message: "x"}), resp.WithID(dragoman.IntID(5)).WithID(req.ID())} {
-			if again := parse(t, m.String()); again.ID() != req.ID() {
+			if again := peertest.Parse(t, m.String()); again.ID() != req.ID() {
 				t.Errorf("id %s comes back as %s", text, again.ID())
 			}
 		}
@@ -62,7 +63,7 @@ func TestA04_ResponsesCarryTheIdOfTheirRequest(t *testing.T) {
 
 func TestE05_ErrorsPassUnchanged(t *testing.T) {
 	const text = `{"jsonrpc":"2.0","id":7,"error":{"code":-32010,"message":"out of paper","data":{"reason":"tray \u0031 empty","n":1.50},"more":null}}`
-	m := parse(t, text)
+	m := peertest.Parse(t, text)
 	if m.String() != text {
 		t.Errorf("became %s", m)
 	}
@@ -99,7 +100,7 @@ func TestOddErrorObjects(t *testing.T) {
 		{`{"code":2,"message":{"x":1}}`, `error without a message: {"code":2,"message":{"x":1}}`, 2},
 	}
 	for _, c := range cases {
-		m := parse(t, `{"jsonrpc":"2.0","id":1,"error":`+c.object+`}`)
+		m := peertest.Parse(t, `{"jsonrpc":"2.0","id":1,"error":`+c.object+`}`)
 		if e := m.RPCError(); e.Code != c.code || e.Message != c.message {
 			t.Errorf("%s: %d %q, want %d %q", c.object, e.Code, e.Message, c.code, c.message)
 		}
@@ -110,7 +111,7 @@ func TestOddErrorObjects(t *testing.T) {
 			t.Errorf("%s: %v", c.object, err)
 		}
 	}
-	if e := parse(t, messages[0]).RPCError(); e != nil {
+	if e := peertest.Parse(t, messages[0]).RPCError(); e != nil {
 		t.Errorf("a request has the error %v", e)
 	}
 }
@@ -144,7 +145,7 @@ func TestIDs(t *testing.T) {
 			t.Errorf("%d became %d, %t", n, got, ok)
 		}
 	}
-	for _, id := range []dragoman.ID{dragoman.StringID("7"), dragoman.NullID, zero, parse(t, `{"jsonrpc":"2.0","id":9223372036854775808,"method":"m"}`).ID()} {
+	for _, id := range []dragoman.ID{dragoman.StringID("7"), dragoman.NullID, zero, peertest.Parse(t, `{"jsonrpc":"2.0","id":9223372036854775808,"method":"m"}`).ID()} {
 		if n, ok := id.Int(); ok {
 			t.Errorf("%v is the number %d", id, n)
 		}
@@ -192,7 +193,7 @@ func TestKinds(t *testing.T) {
 		`{"jsonrpc":"2.0","id":1,"result":0}`:    "response",
 		`{"jsonrpc":"2.0","id":null,"error":{}}`: "response",
 	} {
-		if got := parse(t, text).Kind().String(); got != want {
+		if got := peertest.Parse(t, text).Kind().String(); got != want {
 			t.Errorf("%s is a %s, want %s", text, got, want)
 		}
 	}
@@ -203,7 +204,7 @@ func TestKinds(t *testing.T) {
 }
 
 func TestReadingParts(t *testing.T) {
-	m := parse(t, `{"jsonrpc":"2.0","id":1,"method":"tools\/call","params":{"n\u0061me":"a\nb","uri":7,"x":[1],"\u0079":2,"_meta":{"progressToken":"p","\u007a":"s","n":1}}}`)
+	m := peertest.Parse(t, `{"jsonrpc":"2.0","id":1,"method":"tools\/call","params":{"n\u0061me":"a\nb","uri":7,"x":[1],"\u0079":2,"_meta":{"progressToken":"p","\u007a":"s","n":1}}}`)
 	for what, got := range map[string][2]string{
 		"method":              {m.Method(), "tools/call"},
 		"name":                {m.Name(), "a\nb"},
@@ -228,21 +229,21 @@ func TestReadingParts(t *testing.T) {
 	if err := m.Decode(&p); err != nil || len(p.X) != 1 {
 		t.Errorf("Decode: %v, %v", p, err)
 	}
-	if err := parse(t, `{"jsonrpc":"2.0","method":"m"}`).Decode(&p); err != nil || len(p.X) != 1 {
+	if err := peertest.Parse(t, `{"jsonrpc":"2.0","method":"m"}`).Decode(&p); err != nil || len(p.X) != 1 {
 		t.Errorf("Decode of nothing: %v, %v", p, err)
 	}
-	null := parse(t, `{"jsonrpc":"2.0","method":"m","params":{"_meta":null}}`)
+	null := peertest.Parse(t, `{"jsonrpc":"2.0","method":"m","params":{"_meta":null}}`)
 	if null.Meta("x") != nil || null.Meta("progressToken") != nil || string(null.Get("_meta")) != "null" {
 		t.Error("a _meta that is null has members")
 	}
-	number := parse(t, `{"jsonrpc":"2.0","id":1,"result":7}`)
+	number := peertest.Parse(t, `{"jsonrpc":"2.0","id":1,"result":7}`)
 	if number.Get("x") != nil || number.Get("name") != nil || number.Meta("x") != nil || string(number.Result()) != "7" {
 		t.Error("a number has members")
 	}
 }
 
 func TestWhatIsReturnedCannotGrowIntoTheMessage(t *testing.T) {
-	m := parse(t, messages[0])
+	m := peertest.Parse(t, messages[0])
 	before := m.String()
 	for _, part := range [][]byte{m.Params(), m.Get("arguments"), m.Meta("progressToken"), m.Bytes()} {
 		_ = append(part, "garbage"...)

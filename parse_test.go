@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/peertest"
 )
 
 // What is odd and right must pass.
@@ -201,7 +202,7 @@ func TestMembersWithANotedPlace(t *testing.T) {
 			`{"jsonrpc":"2.0","id":1,"result":{"a":0,%s,"z":0}}`,
 		} {
 			once := fmt.Sprintf("%q : %s", name, value)
-			m := parse(t, fmt.Sprintf(frame, once))
+			m := peertest.Parse(t, fmt.Sprintf(frame, once))
 			if got := string(m.Get(name)); got != value {
 				t.Errorf("%s: %s is %s", m, name, got)
 			}

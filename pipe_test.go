@@ -7,10 +7,11 @@ import (
 	"testing/synctest"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/peertest"
 )
 
 func ping(t testing.TB) *dragoman.Message {
-	return parse(t, `{"jsonrpc":"2.0","id":"\u0070-1","method":"ping"}`)
+	return peertest.Parse(t, `{"jsonrpc":"2.0","id":"\u0070-1","method":"ping"}`)
 }
 
 // echo answers every request with its method.
@@ -40,7 +41,7 @@ func TestPipeConnectsBothWays(t *testing.T) {
 		if err != nil || resp.ID() != ping(t).ID() || string(resp.Get("method")) != `"ping"` {
 			t.Errorf("Call gave %v, %v", resp, err)
 		}
-		if err := c.Notify(t.Context(), parse(t, `{"jsonrpc":"2.0","method":"n"}`)); err != nil {
+		if err := c.Notify(t.Context(), peertest.Parse(t, `{"jsonrpc":"2.0","method":"n"}`)); err != nil {
 			t.Error(err)
 		}
 	}
@@ -59,7 +60,7 @@ func TestPipeToNobody(t *testing.T) {
 		if err != nil || resp.ID() != ping(t).ID() || resp.RPCError() == nil || resp.RPCError().Code != -32601 {
 			t.Errorf("Call gave %v, %v; want \"method not found\"", resp, err)
 		}
-		if err := c.Notify(t.Context(), parse(t, `{"jsonrpc":"2.0","method":"n"}`)); err != nil {
+		if err := c.Notify(t.Context(), peertest.Parse(t, `{"jsonrpc":"2.0","method":"n"}`)); err != nil {
 			t.Error(err)
 		}
 	}
@@ -73,7 +74,7 @@ func TestPipePassesTheCallerOn(t *testing.T) {
 	}}
 	right := dragoman.Funcs{OnCall: func(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 		if from != nil {
-			if err := from.Notify(ctx, parse(t, `{"jsonrpc":"2.0","method":"notifications/progress"}`)); err != nil {
+			if err := from.Notify(ctx, peertest.Parse(t, `{"jsonrpc":"2.0","method":"notifications/progress"}`)); err != nil {
 				return nil, err
 			}
 		}
@@ -107,7 +108,7 @@ func TestClosingOneEndClosesBoth(t *testing.T) {
 			if resp, err := c.Call(t.Context(), ping(t), nil); resp != nil || !errors.Is(err, dragoman.ErrClosed) {
 				t.Errorf("Call gave %v, %v", resp, err)
 			}
-			if err := c.Notify(t.Context(), parse(t, `{"jsonrpc":"2.0","method":"n"}`)); !errors.Is(err, dragoman.ErrClosed) {
+			if err := c.Notify(t.Context(), peertest.Parse(t, `{"jsonrpc":"2.0","method":"n"}`)); !errors.Is(err, dragoman.ErrClosed) {
 				t.Errorf("Notify gave %v", err)
 			}
 		}
@@ -187,7 +188,7 @@ func TestLocalDialsAnAcceptor(t *testing.T) {
 	if resp, err := conn.Call(t.Context(), ping(t), nil); err != nil || resp.ID() != ping(t).ID() {
 		t.Errorf("Call gave %v, %v", resp, err)
 	}
-	if err := client.Notify(t.Context(), parse(t, `{"jsonrpc":"2.0","method":"n"}`)); err != nil || heard != "n" {
+	if err := client.Notify(t.Context(), peertest.Parse(t, `{"jsonrpc":"2.0","method":"n"}`)); err != nil || heard != "n" {
 		t.Errorf("heard %q, %v", heard, err)
 	}
 	if err := client.Close(); err != nil {

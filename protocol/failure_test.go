@@ -9,11 +9,12 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/peertest"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
 func TestFailureOfACall(t *testing.T) {
-	req := parse(t, `{"jsonrpc":"2.0","id":"r","method":"tools/call"}`)
+	req := peertest.Parse(t, `{"jsonrpc":"2.0","id":"r","method":"tools/call"}`)
 	cases := []struct {
 		name    string
 		err     error

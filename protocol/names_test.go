@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/dragoman-mcp/dragoman/internal/testkit/peertest"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -50,7 +51,7 @@ func TestCancellable(t *testing.T) {
 		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x","task":{},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}`:             true,
 		`{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"task":{},"_meta":{"\u0069o.modelcontextprotocol/protocolVersion":"2026-07-28","progressToken":1}}}`: true,
 	} {
-		if got := protocol.Cancellable(parse(t, text)); got != want {
+		if got := protocol.Cancellable(peertest.Parse(t, text)); got != want {
 			t.Errorf("%s: %t, want %t", text, got, want)
 		}
 	}
@@ -66,7 +67,7 @@ func TestModernRequestsNameTheirRevision(t *testing.T) {
 		`{"jsonrpc":"2.0","id":1,"method":"m"}`:                                                                                  false,
 		`{"jsonrpc":"2.0","method":"m","params":{"_meta":{"x":1,"io.modelcontextprotocol/protocolVersion":"2026-07-28","y":2}}}`: true,
 	} {
-		if got := protocol.IsModern(parse(t, text)); got != want {
+		if got := protocol.IsModern(peertest.Parse(t, text)); got != want {
 			t.Errorf("%s: %t, want %t", text, got, want)
 		}
 	}

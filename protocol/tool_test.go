@@ -6,17 +6,9 @@ import (
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/peertest"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
-
-func parse(t testing.TB, text string) *dragoman.Message {
-	t.Helper()
-	m, err := dragoman.Parse([]byte(text))
-	if err != nil {
-		t.Fatalf("%s: %v", text, err)
-	}
-	return m
-}
 
 func TestToolChecks(t *testing.T) {
 	const (
@@ -78,7 +70,7 @@ func TestToolChecks(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			m := parse(t, fmt.Sprintf(c.frame, c.part))
+			m := peertest.Parse(t, fmt.Sprintf(c.frame, c.part))
 			err := c.check(m)
 			var wrong *protocol.CheckError
 			switch {

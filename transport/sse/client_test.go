@@ -116,7 +116,7 @@ func TestS28_ClientFollowsNoRedirectToAnotherOrigin(t *testing.T) {
 	other := newScriptedServer(t, endpointEvent)
 	m := http.NewServeMux()
 	m.Handle("/away", http.RedirectHandler(other.url+"/sse", http.StatusTemporaryRedirect))
-	s := &Server{Acceptor: accept(pinger)}
+	s := &Server{Acceptor: peertest.Accept(pinger)}
 	m.Handle("/old", http.RedirectHandler("/sse", http.StatusMovedPermanently))
 	m.Handle("/sse", s.Stream())
 	m.Handle("/messages", s.Messages())
@@ -247,11 +247,11 @@ func TestSessionThatIsGoneSaysWhichRequestWasNotSent(t *testing.T) {
 		_, err := conn.Call(t.Context(), req, nil)
 		first <- err
 	}()
-	wait(t, taken, "the server has taken the first")
+	peertest.Receive(t, taken, "the server has taken the first")
 	if _, err := callPing(t.Context(), conn); !errors.Is(err, dragoman.ErrClosed) || !protocol.NotSent(err) {
 		t.Errorf("the request that was refused: %v", err)
 	}
-	if err := wait(t, first, "the first ends"); !errors.Is(err, dragoman.ErrClosed) || protocol.NotSent(err) {
+	if err := peertest.Receive(t, first, "the first ends"); !errors.Is(err, dragoman.ErrClosed) || protocol.NotSent(err) {
 		t.Errorf("the request that was taken: %v", err)
 	}
 }
@@ -268,7 +268,7 @@ func TestD12_StreamThatEndsEndsTheConversationWithAReason(t *testing.T) {
 	if !errors.Is(err, dragoman.ErrClosed) || !errors.Is(err, io.EOF) || !strings.Contains(err.Error(), "ended the event stream") {
 		t.Errorf("the call under way: %v", err)
 	}
-	wait(t, conn.Done(), "the conversation is over")
+	peertest.Receive(t, conn.Done(), "the conversation is over")
 }
 
 func TestEventOverTheLimitFailsItsCallAlone(t *testing.T) {
@@ -287,14 +287,14 @@ func TestEventOverTheLimitFailsItsCallAlone(t *testing.T) {
 		}
 	}
 	s.more <- "data: " + strings.Repeat("x", 100000) + "\n\n"
-	if wait(t, conn.Done(), "an endless event ends the conversation"); !errors.Is(conn.Err(), dragoman.ErrTooLarge) {
+	if peertest.Receive(t, conn.Done(), "an endless event ends the conversation"); !errors.Is(conn.Err(), dragoman.ErrTooLarge) {
 		t.Errorf("over because of %v", conn.Err())
 	}
 }
 
 func TestConfiguredClientAndHeadersAreUsed(t *testing.T) {
 	peertest.NoLeak(t)
-	_, at := serve(t, &Server{Acceptor: accept(pinger), Caller: byHeader})
+	_, at := serve(t, &Server{Acceptor: peertest.Accept(pinger), Caller: byHeader})
 	tr := &http.Transport{}
 	t.Cleanup(tr.CloseIdleConnections)
 	c := &Client{URL: at + "/sse", HTTP: &http.Client{Transport: tr, Timeout: time.Nanosecond}, Header: http.Header{"X-Caller": {"me"}}}
@@ -311,7 +311,7 @@ func TestConfiguredClientAndHeadersAreUsed(t *testing.T) {
 func TestC15_ConnectionsAreUsedAgain(t *testing.T) {
 	peertest.NoLeak(t)
 	var opened atomic.Int64
-	s := &Server{Acceptor: accept(pinger)}
+	s := &Server{Acceptor: peertest.Accept(pinger)}
 	server := httptest.NewUnstartedServer(mount(s, ""))
 	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
 		if state == http.StateNew {

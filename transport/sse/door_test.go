@@ -7,58 +7,24 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"strconv"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/testkit/memnet"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/peertest"
 )
 
 // inBubble runs a test with a server on a network in memory. send sends a request and
 // returns its connection, of which nothing is read.
 func inBubble(t *testing.T, s *Server, test func(t *testing.T, send func(method, path, body string, header ...string) net.Conn)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		network := memnet.Listen()
-		server := &http.Server{Handler: mount(s, "")}
-		go func() { _ = server.Serve(network) }() // ends with server.Close
+	memnet.Serve(t, mount(s, ""), s.Close, func(t *testing.T, l *memnet.Listener) {
 		test(t, func(method, path, body string, header ...string) net.Conn {
-			conn, err := network.DialContext(t.Context(), "", "")
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _ = conn.Close() })
-			lines := append([]string{
-				method + " " + path + " HTTP/1.1", "Host: localhost", "Content-Type: application/json", "Content-Length: " + strconv.Itoa(len(body)),
-			}, header...)
-			if _, err := io.WriteString(conn, strings.Join(lines, "\r\n")+"\r\n\r\n"+body); err != nil {
-				t.Fatal(err)
-			}
-			synctest.Wait()
-			return conn
+			return l.Send(t, method, path, body, header...)
 		})
-		_ = s.Close()
-		_ = server.Close()
-		time.Sleep(2 * time.Hour) // of the bubble: whoever ignores the end has ended
 	})
-}
-
-// readAnswer returns the answer on a connection.
-func readAnswer(t *testing.T, conn net.Conn) (*http.Response, string) {
-	t.Helper()
-	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Errorf("the answer broke off: %v", err)
-	}
-	return resp, string(text)
 }
 
 // openStream opens a session and returns its connection and where its messages go.
@@ -107,7 +73,7 @@ func TestShutdownDoesNotWaitForAClientThatDoesNotRead(t *testing.T) {
 		{"a call that ignores its context, of a session", ignores, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			s := &Server{Acceptor: accept(dragoman.Funcs{OnCall: test.call}), WriteTimeout: -1}
+			s := &Server{Acceptor: peertest.Accept(dragoman.Funcs{OnCall: test.call}), WriteTimeout: -1}
 			inBubble(t, s, func(t *testing.T, send func(string, string, string, ...string) net.Conn) {
 				to := "/messages"
 				if test.session {
@@ -115,7 +81,7 @@ func TestShutdownDoesNotWaitForAClientThatDoesNotRead(t *testing.T) {
 				}
 				conn := send("POST", to, ping)
 				if test.session {
-					_, _ = readAnswer(t, conn)
+					_, _ = memnet.Response(t, conn)
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 				defer cancel()
@@ -132,9 +98,9 @@ func TestShutdownDoesNotWaitForAClientThatDoesNotRead(t *testing.T) {
 }
 
 func TestNegativeMeansNone(t *testing.T) {
-	s := &Server{Acceptor: accept(pinger), MaxSessions: -1, MaxRequests: -1, BodyTimeout: -1, WriteTimeout: -1, KeepAlive: -1, IdleTimeout: -1}
+	s := &Server{Acceptor: peertest.Accept(pinger), MaxSessions: -1, MaxRequests: -1, BodyTimeout: -1, WriteTimeout: -1, KeepAlive: -1, IdleTimeout: -1}
 	inBubble(t, s, func(t *testing.T, send func(string, string, string, ...string) net.Conn) {
-		if _, text := readAnswer(t, send("POST", "/messages", ping)); text != pong {
+		if _, text := memnet.Response(t, send("POST", "/messages", ping)); text != pong {
 			t.Errorf("answered %s", text)
 		}
 		stream, _ := openStream(t, send("GET", "/sse", "", "Connection: close"))
@@ -150,10 +116,10 @@ func TestNegativeMeansNone(t *testing.T) {
 }
 
 func TestTooManyRequestsGet503(t *testing.T) {
-	s := &Server{Acceptor: accept(endless), MaxRequests: 1}
+	s := &Server{Acceptor: peertest.Accept(endless), MaxRequests: 1}
 	inBubble(t, s, func(t *testing.T, send func(string, string, string, ...string) net.Conn) {
 		send("POST", "/messages", `{"jsonrpc":"2.0","id":1,"method":"initialize"}`)
-		resp, text := readAnswer(t, send("POST", "/messages", ping))
+		resp, text := memnet.Response(t, send("POST", "/messages", ping))
 		if resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(text, "-31004") || !strings.Contains(text, "not_sent") || resp.Header.Get("Retry-After") == "" {
 			t.Errorf("one too many got %d %s", resp.StatusCode, text)
 		}
@@ -161,13 +127,13 @@ func TestTooManyRequestsGet503(t *testing.T) {
 }
 
 func TestRefusalsWhileStoppingCanBeReadByPages(t *testing.T) {
-	s := &Server{Acceptor: accept(pinger)}
+	s := &Server{Acceptor: peertest.Accept(pinger)}
 	inBubble(t, s, func(t *testing.T, send func(string, string, string, ...string) net.Conn) {
 		if err := s.Shutdown(t.Context()); err != nil {
 			t.Error(err)
 		}
 		for _, door := range [][2]string{{"GET", "/sse"}, {"POST", "/messages"}} {
-			resp, text := readAnswer(t, send(door[0], door[1], "", "Origin: http://localhost:3000"))
+			resp, text := memnet.Response(t, send(door[0], door[1], "", "Origin: http://localhost:3000"))
 			if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Access-Control-Allow-Origin") == "" || resp.Header.Get("Retry-After") == "" {
 				t.Errorf("%v: %d %v %s", door, resp.StatusCode, resp.Header, text)
 			}

@@ -111,7 +111,7 @@ func recordMethods(methods chan<- string) dragoman.Peer {
 func TestWhatIsPostedToASessionIsAnsweredOnItsStream(t *testing.T) {
 	peertest.NoLeak(t)
 	reached := make(chan string, 10)
-	_, at := serve(t, &Server{Acceptor: accept(recordMethods(reached))})
+	_, at := serve(t, &Server{Acceptor: peertest.Accept(recordMethods(reached))})
 	w := newTestServer(t)
 	s := w.stream(at + "/sse")
 	for _, row := range []struct{ name, body, want string }{
@@ -134,7 +134,7 @@ func TestWhatIsPostedToASessionIsAnsweredOnItsStream(t *testing.T) {
 		t.Errorf("a request of the era of this transport, with another header: %d %s", status, text)
 	}
 	s.want(pong)
-	if first := wait(t, reached, "the ping"); first != "ping" || len(reached) > 0 {
+	if first := peertest.Receive(t, reached, "the ping"); first != "ping" || len(reached) > 0 {
 		t.Errorf("%s reaches the server, and %d more", first, len(reached))
 	}
 }
@@ -153,7 +153,7 @@ func TestClientThatOnlyNegotiatesCostsNoServer(t *testing.T) {
 
 func TestAnswerThatCannotBeReadEndsItsQuestion(t *testing.T) {
 	peertest.NoLeak(t)
-	_, at := serve(t, &Server{Acceptor: accept(dragoman.Funcs{OnCall: func(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+	_, at := serve(t, &Server{Acceptor: peertest.Accept(dragoman.Funcs{OnCall: func(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 		question, err := dragoman.NewRequest(dragoman.IntID(1), "roots/list", nil)
 		if err != nil {
 			return nil, err
@@ -172,7 +172,7 @@ func TestAnswerThatCannotBeReadEndsItsQuestion(t *testing.T) {
 func TestModernRequestWithoutASessionOpensNoConversation(t *testing.T) {
 	peertest.NoLeak(t)
 	reached := make(chan string, 10)
-	s, at := serve(t, &Server{Acceptor: accept(recordMethods(reached))})
+	s, at := serve(t, &Server{Acceptor: peertest.Accept(recordMethods(reached))})
 	w := newTestServer(t)
 	for _, client := range negotiators {
 		if got := w.sync(at, client.probe); !strings.Contains(got, `"code":-32022`) || !strings.Contains(got, `"supported":["2025-11-25",`) {
@@ -187,7 +187,7 @@ func TestModernRequestWithoutASessionOpensNoConversation(t *testing.T) {
 		t.Errorf("%d conversations were opened, and %d messages sent", n, len(reached))
 	}
 	w.sync(at, initialize)
-	if first := wait(t, reached, "the handshake"); first != "initialize" {
+	if first := peertest.Receive(t, reached, "the handshake"); first != "initialize" {
 		t.Errorf("the conversation begins with %s", first)
 	}
 }

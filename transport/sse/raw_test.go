@@ -27,11 +27,6 @@ var pinger = dragoman.Funcs{OnCall: func(_ context.Context, req *dragoman.Messag
 	return req.Reply(nil)
 }}
 
-// accept is the acceptor that lets p answer everybody.
-func accept(p dragoman.Peer) dragoman.Acceptor {
-	return dragoman.AcceptFunc(func(context.Context, dragoman.Conn) (dragoman.Peer, error) { return p, nil })
-}
-
 // A testServer is a client that sees what goes over the wire.
 type testServer struct {
 	t      *testing.T
@@ -198,16 +193,4 @@ func (s *eventStream) wantEnd() {
 	case <-time.After(patience):
 		s.t.Fatal("the stream does not end")
 	}
-}
-
-// wait waits for what comes on ch.
-func wait[T any](t *testing.T, ch <-chan T, what string) T {
-	t.Helper()
-	select {
-	case v := <-ch:
-		return v
-	case <-time.After(patience):
-		t.Fatalf("waited in vain: %s", what)
-	}
-	panic("unreachable")
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/testkit/memnet"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/peertest"
 )
 
 // overCutLink has a client call a tool that asks it back, while the link breaks
@@ -35,7 +36,7 @@ func overCutLink(t *testing.T, cut func(n int64) (breaks, arrives bool)) (posted
 			time.Sleep(time.Minute) // in the time of the bubble, so that all is posted
 			return req.Reply(nil)
 		}}
-		s := &Server{Acceptor: accept(tool)}
+		s := &Server{Acceptor: peertest.Accept(tool)}
 		doors := mount(s, "")
 		h := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			body, _ := io.ReadAll(r.Body)

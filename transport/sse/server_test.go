@@ -21,7 +21,7 @@ import (
 
 func TestB14_StreamNamesTheEndpointFirstAndCarriesTheAnswers(t *testing.T) {
 	peertest.NoLeak(t)
-	_, at := serve(t, &Server{Acceptor: accept(pinger)})
+	_, at := serve(t, &Server{Acceptor: peertest.Accept(pinger)})
 	w := newTestServer(t)
 	s := w.stream(at + "/sse")
 	for name, want := range map[string]string{"Content-Type": "text/event-stream", "X-Accel-Buffering": "no", "Cache-Control": "no-cache, no-transform"} {
@@ -46,7 +46,7 @@ func TestB14_StreamNamesTheEndpointFirstAndCarriesTheAnswers(t *testing.T) {
 
 func TestRequestsThatCannotBeServedAreRefused(t *testing.T) {
 	peertest.NoLeak(t)
-	_, at := serve(t, &Server{Acceptor: accept(pinger), MaxMessage: 1000, Caller: byHeader})
+	_, at := serve(t, &Server{Acceptor: peertest.Accept(pinger), MaxMessage: 1000, Caller: byHeader})
 	w := newTestServer(t)
 	s := w.stream(at + "/sse")
 	in := s.endpoint
@@ -93,7 +93,7 @@ func TestRequestsThatCannotBeServedAreRefused(t *testing.T) {
 
 func TestS11_B03_ForeignHostsAndOriginsAreForbiddenOnBothURLs(t *testing.T) {
 	peertest.NoLeak(t)
-	_, at := serve(t, &Server{Acceptor: accept(pinger)})
+	_, at := serve(t, &Server{Acceptor: peertest.Accept(pinger)})
 	w := newTestServer(t)
 	s := w.stream(at + "/sse")
 	for _, set := range [][]string{
@@ -117,7 +117,7 @@ func TestS11_B03_ForeignHostsAndOriginsAreForbiddenOnBothURLs(t *testing.T) {
 
 func TestEndpointWorksUnderAnyPrefixAndBehindAProxy(t *testing.T) {
 	peertest.NoLeak(t)
-	s := &Server{Acceptor: accept(pinger)}
+	s := &Server{Acceptor: peertest.Accept(pinger)}
 	inner := listen(t, s, mount(s, "/a/b"))
 	target, err := url.Parse(inner + "/a/b")
 	if err != nil {
@@ -146,7 +146,7 @@ func TestEndpointWorksUnderAnyPrefixAndBehindAProxy(t *testing.T) {
 
 func TestStreamAndMessagesShareAnHTTP2Connection(t *testing.T) {
 	peertest.NoLeak(t)
-	s := &Server{Acceptor: accept(pinger)}
+	s := &Server{Acceptor: peertest.Accept(pinger)}
 	secure := httptest.NewUnstartedServer(mount(s, ""))
 	secure.EnableHTTP2 = true
 	secure.StartTLS()
@@ -199,7 +199,7 @@ func TestNothingComesBeforeTheEndpointAndSessionsAreApart(t *testing.T) {
 func TestSessionEndsWithItsStreamAndSoDoItsCalls(t *testing.T) {
 	peertest.NoLeak(t)
 	began, ended := make(chan struct{}), make(chan error, 1)
-	_, at := serve(t, &Server{Acceptor: accept(dragoman.Funcs{OnCall: func(ctx context.Context, _ *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
+	_, at := serve(t, &Server{Acceptor: peertest.Accept(dragoman.Funcs{OnCall: func(ctx context.Context, _ *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
 		close(began)
 		<-ctx.Done()
 		ended <- context.Cause(ctx)
@@ -208,9 +208,9 @@ func TestSessionEndsWithItsStreamAndSoDoItsCalls(t *testing.T) {
 	w := newTestServer(t)
 	s := w.stream(at + "/sse")
 	w.post(s.endpoint, ping)
-	wait(t, began, "the call begins")
+	peertest.Receive(t, began, "the call begins")
 	s.cancel()
-	if err := wait(t, ended, "the call ends"); !errors.Is(err, dragoman.ErrClosed) || !errors.Is(err, errClientGone) {
+	if err := peertest.Receive(t, ended, "the call ends"); !errors.Is(err, dragoman.ErrClosed) || !errors.Is(err, errClientGone) {
 		t.Errorf("the call ended because of %v", err)
 	}
 	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
@@ -225,7 +225,7 @@ func TestSessionEndsWithItsStreamAndSoDoItsCalls(t *testing.T) {
 
 func TestSilentStreamIsKeptAlive(t *testing.T) {
 	peertest.NoLeak(t)
-	_, at := serve(t, &Server{Acceptor: accept(pinger), KeepAlive: 10 * time.Millisecond})
+	_, at := serve(t, &Server{Acceptor: peertest.Accept(pinger), KeepAlive: 10 * time.Millisecond})
 	w := newTestServer(t)
 	resp, err := w.client.Get(at + "/sse")
 	if err != nil {
@@ -294,7 +294,7 @@ func TestStalledReaderIsCutWithoutHurtingOthers(t *testing.T) {
 			t.Errorf("a call beside the stalled one took %v", d)
 		}
 	}
-	if err := wait(t, over, "the stalled session ends"); !errors.Is(err, dragoman.ErrSlow) {
+	if err := peertest.Receive(t, over, "the stalled session ends"); !errors.Is(err, dragoman.ErrSlow) {
 		t.Errorf("the stalled session ended because of %v", err)
 	}
 	w.post(good.endpoint, ping)
@@ -303,7 +303,7 @@ func TestStalledReaderIsCutWithoutHurtingOthers(t *testing.T) {
 
 func TestSessionsOverTheLimitAreRefused(t *testing.T) {
 	peertest.NoLeak(t)
-	_, at := serve(t, &Server{Acceptor: accept(pinger), MaxSessions: 2})
+	_, at := serve(t, &Server{Acceptor: peertest.Accept(pinger), MaxSessions: 2})
 	w := newTestServer(t)
 	w.stream(at + "/sse")
 	s := w.stream(at + "/sse")

@@ -15,7 +15,7 @@ import (
 func TestShutdownLetsRequestsFinish(t *testing.T) {
 	peertest.NoLeak(t)
 	began, let := make(chan struct{}, 2), make(chan struct{})
-	s, at := serve(t, &Server{Acceptor: accept(dragoman.Funcs{OnCall: func(ctx context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
+	s, at := serve(t, &Server{Acceptor: peertest.Accept(dragoman.Funcs{OnCall: func(ctx context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
 		if req.Method() == "ping" {
 			began <- struct{}{}
 			<-let
@@ -30,8 +30,8 @@ func TestShutdownLetsRequestsFinish(t *testing.T) {
 		_, _, text := w.do("POST", at+"/messages", ping)
 		answered <- text
 	}()
-	wait(t, began, "the first request begins")
-	wait(t, began, "the second request begins")
+	peertest.Receive(t, began, "the first request begins")
+	peertest.Receive(t, began, "the second request begins")
 	stopped := make(chan error, 1)
 	go func() { stopped <- s.Shutdown(t.Context()) }()
 	idle.wantEnd()
@@ -47,10 +47,10 @@ func TestShutdownLetsRequestsFinish(t *testing.T) {
 	close(let)
 	busy.want(pong)
 	busy.wantEnd()
-	if text := wait(t, answered, "the request without a session is answered"); text != pong {
+	if text := peertest.Receive(t, answered, "the request without a session is answered"); text != pong {
 		t.Errorf("answered %s", text)
 	}
-	if err := wait(t, stopped, "Shutdown returns"); err != nil {
+	if err := peertest.Receive(t, stopped, "Shutdown returns"); err != nil {
 		t.Error(err)
 	}
 }
@@ -59,7 +59,7 @@ func TestShutdownLetsRequestsFinish(t *testing.T) {
 func TestAnswersAndCancelsCountWhileTheServerStops(t *testing.T) {
 	peertest.NoLeak(t)
 	began, ended := make(chan struct{}, 1), make(chan error, 1)
-	s, at := serve(t, &Server{Acceptor: accept(dragoman.Funcs{OnCall: func(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+	s, at := serve(t, &Server{Acceptor: peertest.Accept(dragoman.Funcs{OnCall: func(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 		if req.Method() == "wait" {
 			began <- struct{}{}
 			<-ctx.Done()
@@ -79,7 +79,7 @@ func TestAnswersAndCancelsCountWhileTheServerStops(t *testing.T) {
 	w := newTestServer(t)
 	c := w.stream(at + "/sse")
 	w.post(c.endpoint, `{"jsonrpc":"2.0","id":7,"method":"wait"}`)
-	wait(t, began, "the request begins")
+	peertest.Receive(t, began, "the request begins")
 	w.post(c.endpoint, `{"jsonrpc":"2.0","id":8,"method":"ask"}`)
 	question := c.asked("roots/list")
 	stopped := make(chan error, 1)
@@ -90,11 +90,11 @@ func TestAnswersAndCancelsCountWhileTheServerStops(t *testing.T) {
 	w.post(c.endpoint, `{"jsonrpc":"2.0","id":`+question+`,"result":{"roots":[]}}`)
 	c.want(`{"jsonrpc":"2.0","id":8,"result":{"roots":[]}}`)
 	w.post(c.endpoint, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`)
-	if err := wait(t, ended, "the request ends"); !errors.Is(err, dragoman.ErrCancelled) {
+	if err := peertest.Receive(t, ended, "the request ends"); !errors.Is(err, dragoman.ErrCancelled) {
 		t.Errorf("the request ended because of %v", err)
 	}
 	c.wantEnd()
-	if err := wait(t, stopped, "Shutdown returns"); err != nil {
+	if err := peertest.Receive(t, stopped, "Shutdown returns"); err != nil {
 		t.Error(err)
 	}
 }
@@ -102,7 +102,7 @@ func TestAnswersAndCancelsCountWhileTheServerStops(t *testing.T) {
 func TestShutdownThatTakesTooLongEndsTheRest(t *testing.T) {
 	peertest.NoLeak(t)
 	began := make(chan struct{}, 1)
-	s, at := serve(t, &Server{Acceptor: accept(dragoman.Funcs{OnCall: func(ctx context.Context, _ *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
+	s, at := serve(t, &Server{Acceptor: peertest.Accept(dragoman.Funcs{OnCall: func(ctx context.Context, _ *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
 		began <- struct{}{}
 		<-ctx.Done()
 		return nil, context.Cause(ctx)
@@ -110,7 +110,7 @@ func TestShutdownThatTakesTooLongEndsTheRest(t *testing.T) {
 	w := newTestServer(t)
 	c := w.stream(at + "/sse")
 	w.post(c.endpoint, ping)
-	wait(t, began, "the request begins")
+	peertest.Receive(t, began, "the request begins")
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	if err := s.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {

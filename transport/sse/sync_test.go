@@ -86,7 +86,7 @@ func TestC03_NotificationsReachTheStreamsOfTheCallerAlone(t *testing.T) {
 func TestCallWithoutASessionCanBeCancelled(t *testing.T) {
 	peertest.NoLeak(t)
 	began, ended := make(chan struct{}, 1), make(chan error, 1)
-	_, at := serve(t, &Server{Acceptor: accept(dragoman.Funcs{OnCall: func(ctx context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
+	_, at := serve(t, &Server{Acceptor: peertest.Accept(dragoman.Funcs{OnCall: func(ctx context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
 		if req.Method() != "wait" {
 			return req.Reply(nil)
 		}
@@ -101,12 +101,12 @@ func TestCallWithoutASessionCanBeCancelled(t *testing.T) {
 		_, _, text := w.do("POST", at+"/messages", `{"jsonrpc":"2.0","id":1,"method":"wait"}`)
 		answered <- text
 	}()
-	wait(t, began, "the call begins")
+	peertest.Receive(t, began, "the call begins")
 	w.post(at+"/messages", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
-	if err := wait(t, ended, "the call ends"); !errors.Is(err, dragoman.ErrCancelled) {
+	if err := peertest.Receive(t, ended, "the call ends"); !errors.Is(err, dragoman.ErrCancelled) {
 		t.Errorf("the call ended because of %v", err)
 	}
-	if text := wait(t, answered, "the request is over"); text != "" {
+	if text := peertest.Receive(t, answered, "the request is over"); text != "" {
 		t.Errorf("a cancelled request is answered with %s", text)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -121,9 +121,9 @@ func TestCallWithoutASessionCanBeCancelled(t *testing.T) {
 			_ = resp.Body.Close()
 		}
 	}()
-	wait(t, began, "the second call begins")
+	peertest.Receive(t, began, "the second call begins")
 	cancel()
-	wait(t, ended, "the call of a caller who left ends")
+	peertest.Receive(t, ended, "the call of a caller who left ends")
 }
 
 func TestIdleConversationWithoutASessionEnds(t *testing.T) {
@@ -141,7 +141,7 @@ func TestIdleConversationWithoutASessionEnds(t *testing.T) {
 	})
 	w := newTestServer(t)
 	w.sync(at, ping)
-	if err := wait(t, over, "the conversation ends"); !errors.Is(err, dragoman.ErrClosed) {
+	if err := peertest.Receive(t, over, "the conversation ends"); !errors.Is(err, dragoman.ErrClosed) {
 		t.Errorf("it ended because of %v", err)
 	}
 	s.mu.Lock()
@@ -151,7 +151,7 @@ func TestIdleConversationWithoutASessionEnds(t *testing.T) {
 		t.Errorf("%d conversations are left", n)
 	}
 	w.sync(at, ping)
-	if status, _, _ := newTestServer(t).do("POST", func() string { _, at := serve(t, &Server{Acceptor: accept(pinger), NoSync: true}); return at }()+"/messages", ping); status != http.StatusBadRequest {
+	if status, _, _ := newTestServer(t).do("POST", func() string { _, at := serve(t, &Server{Acceptor: peertest.Accept(pinger), NoSync: true}); return at }()+"/messages", ping); status != http.StatusBadRequest {
 		t.Errorf("with NoSync: %d, want 400", status)
 	}
 }
@@ -212,7 +212,7 @@ func TestC03_OurClientSpeaksToAServerWithoutSessions(t *testing.T) {
 			}
 			defer conn.Close()
 			if !silent {
-				if m := wait(t, notes, "the notification"); m != "notifications/tools/list_changed" {
+				if m := peertest.Receive(t, notes, "the notification"); m != "notifications/tools/list_changed" {
 					t.Errorf("got %s", m)
 				}
 			}

@@ -59,17 +59,6 @@ func (h *holding) call(ctx context.Context, req *dragoman.Message, from dragoman
 	return req.Reply(map[string]bool{"let": true})
 }
 
-// within returns what comes, soon.
-func within[T any](t *testing.T, c <-chan T, what string) (v T) {
-	t.Helper()
-	select {
-	case v = <-c:
-	case <-time.After(20 * time.Second):
-		t.Fatalf("%s: nothing comes", what)
-	}
-	return v
-}
-
 // A way is how a client comes to a Server.
 type way struct {
 	name string
@@ -114,7 +103,7 @@ func closes(t *testing.T, s *Server, serve func() error) {
 	go func() { served <- serve() }() // ends with s
 	t.Cleanup(func() {
 		_ = s.Close()
-		if err := within(t, served, "it is served no more"); !errors.Is(err, ErrServerClosed) {
+		if err := peertest.Receive(t, served, "it is served no more"); !errors.Is(err, ErrServerClosed) {
 			t.Errorf("it is served until %v", err)
 		}
 	})
@@ -193,9 +182,9 @@ func TestS47_ShutdownAnswersWhatIsUnderWayAndRefusesWhatIsNew(t *testing.T) {
 				busy, idle := client(t, open(framing), framing, nil), client(t, open(framing), framing, nil)
 				ask(t, idle, 1, protocol.MethodPing, nil)
 				call := begin(t, busy, 1, protocol.MethodCallTool, nil)
-				within(t, h.began, "the call")
+				peertest.Receive(t, h.began, "the call")
 				stopped := shutdown(t.Context(), s)
-				within(t, idle.Done(), "the end of a conversation on which nothing happens")
+				peertest.Receive(t, idle.Done(), "the end of a conversation on which nothing happens")
 				refused(t, busy)
 				select {
 				case err := <-stopped:
@@ -203,11 +192,11 @@ func TestS47_ShutdownAnswersWhatIsUnderWayAndRefusesWhatIsNew(t *testing.T) {
 				default:
 				}
 				close(h.let)
-				if e := within(t, call, "the answer"); e.err != nil || e.resp.Get("let") == nil {
+				if e := peertest.Receive(t, call, "the answer"); e.err != nil || e.resp.Get("let") == nil {
 					t.Errorf("the call comes to %v, %v", e.resp, e.err)
 				}
-				within(t, busy.Done(), "the end of the conversation")
-				if err := within(t, stopped, "Shutdown returns"); err != nil {
+				peertest.Receive(t, busy.Done(), "the end of the conversation")
+				if err := peertest.Receive(t, stopped, "Shutdown returns"); err != nil {
 					t.Errorf("Shutdown returned %v", err)
 				}
 				if err := s.ServeIO(strings.NewReader(""), io.Discard); !errors.Is(err, ErrServerClosed) {
@@ -226,17 +215,17 @@ func TestS47_ShutdownThatTakesTooLongCutsTheRest(t *testing.T) {
 			s := &Server{Acceptor: h}
 			c := client(t, way.open(t, s)(Lines), Lines, nil)
 			call := begin(t, c, 1, protocol.MethodCallTool, nil)
-			within(t, h.began, "the call")
+			peertest.Receive(t, h.began, "the call")
 			enough := errors.New("enough")
 			ctx, cancel := context.WithCancelCause(t.Context())
 			stopped := shutdown(ctx, s)
 			refused(t, c)
 			cancel(enough)
-			if e := within(t, call, "the answer"); e.err != nil || !e.resp.IsError() || e.resp.RPCError().Code != protocol.CodeLost {
+			if e := peertest.Receive(t, call, "the answer"); e.err != nil || !e.resp.IsError() || e.resp.RPCError().Code != protocol.CodeLost {
 				t.Errorf("the call comes to %v, %v", e.resp, e.err)
 			}
-			within(t, c.Done(), "the end of the conversation")
-			if err := within(t, stopped, "Shutdown returns"); !errors.Is(err, enough) {
+			peertest.Receive(t, c.Done(), "the end of the conversation")
+			if err := peertest.Receive(t, stopped, "Shutdown returns"); !errors.Is(err, enough) {
 				t.Errorf("Shutdown returned %v", err)
 			}
 		})
@@ -285,11 +274,11 @@ func TestShutdownEndsListensInGoodOrder(t *testing.T) {
 		resp, err := c.Call(context.WithoutCancel(t.Context()), listen, from)
 		done <- ending{resp, err}
 	}()
-	within(t, acknowledged, "the acknowledgement")
+	peertest.Receive(t, acknowledged, "the acknowledgement")
 	if err := s.Shutdown(t.Context()); err != nil {
 		t.Errorf("Shutdown returned %v", err)
 	}
-	if e := within(t, done, "the end of the listen"); e.err != nil || e.resp.IsError() {
+	if e := peertest.Receive(t, done, "the end of the listen"); e.err != nil || e.resp.IsError() {
 		t.Errorf("the listen comes to %v, %v", e.resp, e.err)
 	}
 }
@@ -305,14 +294,14 @@ func TestCallUnderWayMayAskItsClientWhileTheServerStops(t *testing.T) {
 			return req.Reply(map[string]any{"roots": []string{"/"}})
 		},
 	})
-	within(t, h.began, "the call")
+	peertest.Receive(t, h.began, "the call")
 	stopped := shutdown(t.Context(), s)
 	refused(t, c)
 	close(h.let)
-	if e := within(t, call, "the answer"); e.err != nil || string(e.resp.Get("roots")) != `"[\"/\"]"` {
+	if e := peertest.Receive(t, call, "the answer"); e.err != nil || string(e.resp.Get("roots")) != `"[\"/\"]"` {
 		t.Errorf("the call comes to %v, %v", e.resp, e.err)
 	}
-	if err := within(t, stopped, "Shutdown returns"); err != nil {
+	if err := peertest.Receive(t, stopped, "Shutdown returns"); err != nil {
 		t.Errorf("Shutdown returned %v", err)
 	}
 }
@@ -326,11 +315,11 @@ func TestShutdownEndsAClientThatIsBeingAccepted(t *testing.T) {
 		return nil, context.Cause(ctx)
 	})}
 	c := client(t, twoWays[0].open(t, s)(Lines), Lines, nil)
-	within(t, accepting, "Accept")
-	if err := within(t, shutdown(t.Context(), s), "Shutdown returns"); err != nil {
+	peertest.Receive(t, accepting, "Accept")
+	if err := peertest.Receive(t, shutdown(t.Context(), s), "Shutdown returns"); err != nil {
 		t.Errorf("Shutdown returned %v", err)
 	}
-	within(t, c.Done(), "the end of the conversation")
+	peertest.Receive(t, c.Done(), "the end of the conversation")
 }
 
 func TestShutdownDoesNotWaitForAnAcceptorThatIgnoresItsContext(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/peertest"
 )
 
 // When we close a conversation, its calls end because of that, whatever the server makes
@@ -59,7 +60,7 @@ func closeDuringCalls(t *testing.T, end func(w http.ResponseWriter, k *took)) {
 	var calls sync.WaitGroup
 	for range 400 { // so many that the server has answered the first cancels before the last is sent
 		calls.Go(func() {
-			resp, err := conn.Call(t.Context(), read(t, callTool), nil)
+			resp, err := conn.Call(t.Context(), peertest.Parse(t, callTool), nil)
 			if !errors.Is(err, dragoman.ErrClosed) {
 				t.Errorf("a call ends with %v, %v, want ErrClosed", resp, err)
 			}

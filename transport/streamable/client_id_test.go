@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/testkit/peertest"
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
 )
 
@@ -34,7 +35,7 @@ func TestClientRefusesASessionIDThatIsNoVisibleASCIIOrTooLong(t *testing.T) {
 				shakes(w, k, "2025-11-25")
 			})
 			conn := dialScript(t, c, nil)
-			_, err := conn.Call(t.Context(), read(t, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`), nil)
+			_, err := conn.Call(t.Context(), peertest.Parse(t, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`), nil)
 			if test.ok != (err == nil) {
 				t.Errorf("initialize: %v", err)
 			}
@@ -79,7 +80,7 @@ func TestClientResumesNoStreamWhoseEventIDIsTooLong(t *testing.T) {
 			c.Retry = &streamable.Retry{Min: time.Millisecond, Attempts: -1}
 			conn := dialScript(t, c, nil)
 			shake(t, conn, "2025-11-25")
-			_, err := conn.Call(t.Context(), read(t, callTool), newHeard())
+			_, err := conn.Call(t.Context(), peertest.Parse(t, callTool), newHeard())
 			want := "the stream ended"
 			if test.resumed {
 				want = "501"

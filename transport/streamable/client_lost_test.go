@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/internal/testkit/peertest"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
 )
@@ -45,7 +46,7 @@ func TestCallWhoseAnswerIsEmptyIsLostAtOnce(t *testing.T) {
 				conn := dialScript(t, client, nil)
 				shake(t, conn, "2025-11-25")
 				began := time.Now()
-				resp, err := conn.Call(t.Context(), read(t, callTool), nil)
+				resp, err := conn.Call(t.Context(), peertest.Parse(t, callTool), nil)
 				if took := time.Since(began); err == nil || took != c.after {
 					t.Fatalf("got %v, %v after %v, want an error after %v", resp, err, took, c.after)
 				}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/peertest"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -38,7 +39,7 @@ func TestClientModernHeaders(t *testing.T) {
 		{"tasks/get", `"taskId":"=?base64?x?=",`, "=?base64?PT9iYXNlNjQ/eD89?="},
 	}
 	for _, c := range cases {
-		req := read(t, `{"jsonrpc":"2.0","id":1,"method":"`+c.method+`","params":{`+c.params+modernMeta+`}}`)
+		req := peertest.Parse(t, `{"jsonrpc":"2.0","id":1,"method":"`+c.method+`","params":{`+c.params+modernMeta+`}}`)
 		if _, err := conn.Call(t.Context(), req, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -49,7 +50,7 @@ func TestClientModernHeaders(t *testing.T) {
 			t.Errorf("%s has the headers %v", c.method, h)
 		}
 	}
-	if err := conn.Notify(t.Context(), read(t, `{"jsonrpc":"2.0","method":"notifications/x","params":{`+modernMeta+`}}`)); err != nil {
+	if err := conn.Notify(t.Context(), peertest.Parse(t, `{"jsonrpc":"2.0","method":"notifications/x","params":{`+modernMeta+`}}`)); err != nil {
 		t.Error(err)
 	}
 	_ = conn.Close()
@@ -99,7 +100,7 @@ func TestS15_ClientParamHeaders(t *testing.T) {
 				conn := dialScript(t, client, nil)
 				call := func(text string) {
 					t.Helper()
-					if resp, err := conn.Call(t.Context(), read(t, text), nil); err != nil || resp.IsError() {
+					if resp, err := conn.Call(t.Context(), peertest.Parse(t, text), nil); err != nil || resp.IsError() {
 						t.Fatalf("got %v, %v", resp, err)
 					}
 				}
@@ -139,7 +140,7 @@ func TestCallIsNotHeldUpByTheListOfToolsWhenItsCallerLeaves(t *testing.T) {
 			cancel()
 		}()
 		began := time.Now()
-		if _, err := conn.Call(ctx, read(t, modernTool), nil); !errors.Is(err, context.Canceled) || time.Since(began) > time.Second {
+		if _, err := conn.Call(ctx, peertest.Parse(t, modernTool), nil); !errors.Is(err, context.Canceled) || time.Since(began) > time.Second {
 			t.Errorf("got %v after %v", err, time.Since(began))
 		}
 	})
@@ -177,7 +178,7 @@ func TestListOfToolsOutlivesWhoAskedForItFirst(t *testing.T) {
 				defer cancel()
 				left, answered := make(chan error, 1), make(chan error, 1)
 				call := func(ctx context.Context, conn dragoman.Conn, done chan<- error) {
-					_, err := conn.Call(ctx, read(t, modernTool), nil)
+					_, err := conn.Call(ctx, peertest.Parse(t, modernTool), nil)
 					done <- err
 				}
 				go call(ctx, first, left) // ends when it is told to leave
@@ -218,7 +219,7 @@ func TestS15_ClientInvalidTools(t *testing.T) {
 	var log bytes.Buffer
 	c.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	conn := dialScript(t, c, nil)
-	resp, err := conn.Call(t.Context(), read(t, `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{`+modernMeta+`}}`), nil)
+	resp, err := conn.Call(t.Context(), peertest.Parse(t, `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{`+modernMeta+`}}`), nil)
 	if err != nil || string(resp.Result()) != `{"tools":[{"name":"other"}],"nextCursor":"2"}` {
 		t.Errorf("got %v, %v", resp, err)
 	}
@@ -226,7 +227,7 @@ func TestS15_ClientInvalidTools(t *testing.T) {
 		t.Errorf("logged: %s", log.String())
 	}
 	// In the legacy era the annotation means nothing.
-	resp, err = conn.Call(t.Context(), read(t, `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`), nil)
+	resp, err = conn.Call(t.Context(), peertest.Parse(t, `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`), nil)
 	if err != nil || !strings.Contains(resp.String(), `"bad"`) {
 		t.Errorf("got %v, %v", resp, err)
 	}
@@ -268,7 +269,7 @@ func TestClientProbesAgain(t *testing.T) {
 	}
 	old.Store(true)
 	var e *protocol.StatusError
-	if _, err := dialScript(t, c, nil).Call(t.Context(), read(t, modernTool), nil); !errors.As(err, &e) {
+	if _, err := dialScript(t, c, nil).Call(t.Context(), peertest.Parse(t, modernTool), nil); !errors.As(err, &e) {
 		t.Errorf("got %v", err)
 	}
 	if v, err := c.Probe(t.Context()); err != nil || v.Era != protocol.Legacy {

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/peertest"
 )
 
 // sorted returns lines in order: questions and notifications come side by side.
@@ -89,7 +90,7 @@ func TestQuestionReachesTheCallOfItsStreamOrTheLocalPeer(t *testing.T) {
 					text = callTool
 					shake(t, conn, "2025-11-25")
 				}
-				if resp, err := conn.Call(t.Context(), read(t, text), from); err != nil || resp.IsError() {
+				if resp, err := conn.Call(t.Context(), peertest.Parse(t, text), from); err != nil || resp.IsError() {
 					t.Fatalf("got %v, %v", resp, err)
 				}
 				synctest.Wait()
@@ -151,13 +152,13 @@ func TestQuestionThatOutlivesTheCallOfItsStreamIsTheLocalPeersIfItMayBeOfAnother
 				var calls sync.WaitGroup
 				if c.others {
 					calls.Go(func() {
-						if resp, err := conn.Call(t.Context(), read(t, other), newHeard()); err != nil || resp.IsError() {
+						if resp, err := conn.Call(t.Context(), peertest.Parse(t, other), newHeard()); err != nil || resp.IsError() {
 							t.Errorf("the other call: %v, %v", resp, err)
 						}
 					})
 					synctest.Wait()
 				}
-				if resp, err := conn.Call(t.Context(), read(t, callTool), undecided(asked)); err != nil || resp.IsError() {
+				if resp, err := conn.Call(t.Context(), peertest.Parse(t, callTool), undecided(asked)); err != nil || resp.IsError() {
 					t.Errorf("the call: %v, %v", resp, err)
 				}
 				calls.Wait()

@@ -15,6 +15,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/testkit/memnet"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/peertest"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
 )
@@ -171,7 +172,7 @@ func TestAnswerThatIsLostWithItsLinkIsSentAgain(t *testing.T) {
 			link := &shaky{what: "response", fates: row.fates}
 			overShakyLink(t, link, &streamable.Client{}, func(t *testing.T, q *inquirer, conn dragoman.Conn) {
 				began := time.Now()
-				resp, err := conn.Call(t.Context(), read(t, callTool), newHeard())
+				resp, err := conn.Call(t.Context(), peertest.Parse(t, callTool), newHeard())
 				if err != nil || string(resp.Result()) != `{"answers":1}` {
 					t.Fatalf("got %v, %v", resp, err)
 				}
@@ -206,7 +207,7 @@ func TestAnswerIsSentAgainOnlySoOftenAndSoLong(t *testing.T) {
 			overShakyLink(t, link, &streamable.Client{Retry: &row.retry, Timeout: -1}, func(t *testing.T, _ *inquirer, conn dragoman.Conn) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 				defer cancel()
-				if resp, err := conn.Call(ctx, read(t, callTool), newHeard()); !errors.Is(err, context.DeadlineExceeded) {
+				if resp, err := conn.Call(ctx, peertest.Parse(t, callTool), newHeard()); !errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("got %v, %v", resp, err)
 				}
 				tried, _ := link.seen()
@@ -227,7 +228,7 @@ func TestAnswerIsNotSentAgainWhenItsCallIsOver(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		over := time.Now().Add(10 * time.Second)
-		if resp, err := conn.Call(ctx, read(t, callTool), newHeard()); !errors.Is(err, context.DeadlineExceeded) {
+		if resp, err := conn.Call(ctx, peertest.Parse(t, callTool), newHeard()); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got %v, %v", resp, err)
 		}
 		time.Sleep(time.Hour)
@@ -245,7 +246,7 @@ func TestCancelThatIsLostWithItsLinkIsSentAgain(t *testing.T) {
 			overShakyLink(t, link, &streamable.Client{}, func(t *testing.T, q *inquirer, conn dragoman.Conn) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
-				if resp, err := conn.Call(ctx, read(t, waitTool), nil); !errors.Is(err, context.DeadlineExceeded) {
+				if resp, err := conn.Call(ctx, peertest.Parse(t, waitTool), nil); !errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("got %v, %v", resp, err)
 				}
 				<-q.stopped
@@ -267,7 +268,7 @@ func TestCancelsOverADeadLinkDoNotPileUp(t *testing.T) {
 		var all sync.WaitGroup
 		for range calls {
 			all.Go(func() { // ends with ctx
-				if resp, err := conn.Call(ctx, read(t, waitTool), nil); err == nil {
+				if resp, err := conn.Call(ctx, peertest.Parse(t, waitTool), nil); err == nil {
 					t.Errorf("got %v", resp)
 				}
 			})

@@ -128,24 +128,15 @@ func dialScript(t *testing.T, c *streamable.Client, local dragoman.Peer) dragoma
 	return conn
 }
 
-func read(t *testing.T, text string) *dragoman.Message {
-	t.Helper()
-	m, err := dragoman.Parse([]byte(text))
-	if err != nil {
-		t.Fatalf("%s: %v", text, err)
-	}
-	return m
-}
-
 // shake makes the handshake of a revision.
 func shake(t *testing.T, conn dragoman.Conn, revision string) {
 	t.Helper()
-	resp, err := conn.Call(t.Context(), read(t, `{"jsonrpc":"2.0","id":"hi","method":"initialize","params":{"protocolVersion":"`+revision+
+	resp, err := conn.Call(t.Context(), peertest.Parse(t, `{"jsonrpc":"2.0","id":"hi","method":"initialize","params":{"protocolVersion":"`+revision+
 		`","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`), nil)
 	if err != nil || resp.IsError() {
 		t.Fatalf("initialize: %v, %v", resp, err)
 	}
-	if err := conn.Notify(t.Context(), read(t, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)); err != nil {
+	if err := conn.Notify(t.Context(), peertest.Parse(t, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)); err != nil {
 		t.Fatalf("initialized: %v", err)
 	}
 }

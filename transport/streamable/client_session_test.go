@@ -48,14 +48,14 @@ func isGone(err error) bool {
 func TestB12_ConversationEndsWhenItsSessionIsGone(t *testing.T) {
 	for name, find := range map[string]func(conn dragoman.Conn) error{
 		"by a request": func(conn dragoman.Conn) error {
-			_, err := conn.Call(t.Context(), read(t, callTool), nil)
+			_, err := conn.Call(t.Context(), peertest.Parse(t, callTool), nil)
 			if !protocol.NotSent(err) {
 				t.Errorf("the error does not say that the request was not carried out: %v", err)
 			}
 			return err
 		},
 		"by a notification": func(conn dragoman.Conn) error {
-			return conn.Notify(t.Context(), read(t, `{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`))
+			return conn.Notify(t.Context(), peertest.Parse(t, `{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -68,7 +68,7 @@ func TestB12_ConversationEndsWhenItsSessionIsGone(t *testing.T) {
 			shake(t, conn, "2025-11-25")
 			other := make(chan error, 1)
 			go func() { // ends soon after the conversation
-				_, err := conn.Call(t.Context(), read(t, callTool), nil)
+				_, err := conn.Call(t.Context(), peertest.Parse(t, callTool), nil)
 				other <- err
 			}()
 			<-began
@@ -110,7 +110,7 @@ func TestEveryCallThatIsRefusedForItsSessionSaysThatItWasNotSent(t *testing.T) {
 	var all sync.WaitGroup
 	for range calls {
 		all.Go(func() { // ends with its call
-			if _, err := conn.Call(t.Context(), read(t, callTool), nil); !isGone(err) || !protocol.NotSent(err) {
+			if _, err := conn.Call(t.Context(), peertest.Parse(t, callTool), nil); !isGone(err) || !protocol.NotSent(err) {
 				t.Errorf("got %v", err)
 			}
 		})
@@ -139,7 +139,7 @@ func TestClientAsksWhichConversationIsLost(t *testing.T) {
 			})
 			conn := dialScript(t, c, nil)
 			shake(t, conn, "2025-11-25")
-			resp, err := conn.Call(t.Context(), read(t, callTool), nil)
+			resp, err := conn.Call(t.Context(), peertest.Parse(t, callTool), nil)
 			if _, list := s.taken("ping"); len(list) != 1 {
 				t.Errorf("%d pings", len(list))
 			}
@@ -178,7 +178,7 @@ func TestD18_ClientHearsTheBackgroundStream(t *testing.T) {
 	shake(t, conn, "2025-11-25")
 	done := make(chan error, 1)
 	go func() {
-		_, err := conn.Call(t.Context(), read(t, callTool), from)
+		_, err := conn.Call(t.Context(), peertest.Parse(t, callTool), from)
 		done <- err
 	}()
 	if m := <-from.ch; string(m.Get("progressToken")) != `"tok"` {
@@ -259,7 +259,7 @@ func TestD14_ClientSkipsNotificationsThatAreTooLarge(t *testing.T) {
 	told := newHeard()
 	conn := dialScript(t, c, told)
 	shake(t, conn, "2025-11-25")
-	if resp, err := conn.Call(t.Context(), read(t, callTool), nil); err != nil || resp.IsError() {
+	if resp, err := conn.Call(t.Context(), peertest.Parse(t, callTool), nil); err != nil || resp.IsError() {
 		t.Fatalf("the call ends with %v, %v", resp, err)
 	}
 	if note := <-told.ch; note.String() != changed {
@@ -287,7 +287,7 @@ func TestClientAnswerElsewhere(t *testing.T) {
 	defer close(stop)
 	conn := dialScript(t, c, nil)
 	shake(t, conn, "2025-06-18")
-	if resp, err := conn.Call(t.Context(), read(t, callTool), nil); err != nil || resp.ID().String() != `"\u0041"` {
+	if resp, err := conn.Call(t.Context(), peertest.Parse(t, callTool), nil); err != nil || resp.ID().String() != `"\u0041"` {
 		t.Errorf("got %v, %v", resp, err)
 	}
 }
@@ -310,7 +310,7 @@ func TestA17_ClientKeepsConnectionsAlive(t *testing.T) {
 			})
 			conn := dialScript(t, c, nil)
 			for range 50 {
-				if _, err := conn.Call(t.Context(), read(t, modernTool), nil); err != nil {
+				if _, err := conn.Call(t.Context(), peertest.Parse(t, modernTool), nil); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -336,7 +336,7 @@ func TestClientUnixSocket(t *testing.T) {
 	defer h.Close()
 	for suffix, want := range map[string]string{"": "/mcp", ":/a/b": "/a/b"} {
 		conn := dialScript(t, &streamable.Client{URL: "unix://" + path + suffix, NoToolList: true}, nil)
-		if resp, err := conn.Call(t.Context(), read(t, modernTool), nil); err != nil || string(resp.Get("path")) != `"`+want+`"` {
+		if resp, err := conn.Call(t.Context(), peertest.Parse(t, modernTool), nil); err != nil || string(resp.Get("path")) != `"`+want+`"` {
 			t.Errorf("%q: got %v, %v", suffix, resp, err)
 		}
 		_ = conn.Close()
@@ -362,7 +362,7 @@ func TestB15_ClientFallsBackToHTTPWithSSE(t *testing.T) {
 			})
 			for range 2 {
 				conn := dialScript(t, c, nil)
-				resp, err := conn.Call(t.Context(), read(t, `{"jsonrpc":"2.0","id":"hi","method":"initialize","params":{}}`), nil)
+				resp, err := conn.Call(t.Context(), peertest.Parse(t, `{"jsonrpc":"2.0","id":"hi","method":"initialize","params":{}}`), nil)
 				if want != (err == nil && string(resp.Get("asked")) == `"initialize"`) {
 					t.Errorf("got %v, %v", resp, err)
 				}
@@ -397,7 +397,7 @@ func TestConversationFallsBackOnce(t *testing.T) {
 	var calls sync.WaitGroup
 	for range 2 {
 		calls.Go(func() { // ends with its answer
-			resp, err := conn.Call(t.Context(), read(t, `{"jsonrpc":"2.0","id":"hi","method":"initialize","params":{}}`), nil)
+			resp, err := conn.Call(t.Context(), peertest.Parse(t, `{"jsonrpc":"2.0","id":"hi","method":"initialize","params":{}}`), nil)
 			if err != nil || string(resp.Get("asked")) != `"initialize"` {
 				t.Errorf("got %v, %v", resp, err)
 			}

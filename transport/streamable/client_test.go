@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/peertest"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -27,7 +28,7 @@ func TestB12_D15_ClientKeepsAndSendsTheSessionId(t *testing.T) {
 			conn := dialScript(t, c, nil)
 			shake(t, conn, revision)
 			for range 2 {
-				if _, err := conn.Call(t.Context(), read(t, callTool), nil); err != nil {
+				if _, err := conn.Call(t.Context(), peertest.Parse(t, callTool), nil); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -103,7 +104,7 @@ func TestB06_D05_ClientTakesJSONAndStreams(t *testing.T) {
 			conn := dialScript(t, client, nil)
 			shake(t, conn, c.revision)
 			h := newHeard()
-			resp, err := conn.Call(t.Context(), read(t, callTool), h)
+			resp, err := conn.Call(t.Context(), peertest.Parse(t, callTool), h)
 			if err != nil || resp.ID().String() != `"\u0041"` || string(resp.Result()) != `{"x":1.0}` {
 				t.Fatalf("got %v, %v", resp, err)
 			}
@@ -179,7 +180,7 @@ func TestA15_D06_D16_D17_ClientTurnsRefusalsIntoErrors(t *testing.T) {
 			})
 			conn := dialScript(t, client, nil)
 			shake(t, conn, "2025-11-25")
-			resp, err := conn.Call(t.Context(), read(t, callTool), nil)
+			resp, err := conn.Call(t.Context(), peertest.Parse(t, callTool), nil)
 			switch {
 			case c.code != 0:
 				if err != nil || !resp.IsError() || resp.RPCError().Code != c.code || resp.ID().String() != `"\u0041"` {
@@ -205,7 +206,7 @@ func TestD16_ClientErrorCarriesStatusTextAndHints(t *testing.T) {
 		w.WriteHeader(401)
 		fmt.Fprint(w, strings.Repeat("x", 100<<10))
 	})
-	_, err := dialScript(t, client, nil).Call(t.Context(), read(t, modernTool), nil)
+	_, err := dialScript(t, client, nil).Call(t.Context(), peertest.Parse(t, modernTool), nil)
 	var e *protocol.StatusError
 	if !errors.As(err, &e) {
 		t.Fatalf("got %v", err)
@@ -238,15 +239,15 @@ func TestD14_ClientRefusesWhatIsTooLarge(t *testing.T) {
 	client.MaxMessage = 900
 	conn := dialScript(t, client, nil)
 	for _, how = range []string{"JSON", "chunks", "event"} {
-		if resp, err := conn.Call(t.Context(), read(t, modernTool), nil); !errors.Is(err, dragoman.ErrTooLarge) {
+		if resp, err := conn.Call(t.Context(), peertest.Parse(t, modernTool), nil); !errors.Is(err, dragoman.ErrTooLarge) {
 			t.Errorf("%s: got %v, %v", how, resp, err)
 		}
 	}
 	how = ""
-	if _, err := conn.Call(t.Context(), read(t, strings.Replace(modernTool, "eu", large, 1)), nil); !errors.Is(err, dragoman.ErrTooLarge) {
+	if _, err := conn.Call(t.Context(), peertest.Parse(t, strings.Replace(modernTool, "eu", large, 1)), nil); !errors.Is(err, dragoman.ErrTooLarge) {
 		t.Errorf("a large request: %v", err)
 	}
-	if _, err := conn.Call(t.Context(), read(t, modernTool), nil); err != nil {
+	if _, err := conn.Call(t.Context(), peertest.Parse(t, modernTool), nil); err != nil {
 		t.Error(err)
 	}
 }
@@ -264,7 +265,7 @@ func TestD10_ClientDropsACancelledModernRequest(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	why := errors.New("enough")
 	go func() { <-began; cancel(why) }()
-	if _, err := conn.Call(ctx, read(t, modernTool), nil); !errors.Is(err, why) {
+	if _, err := conn.Call(ctx, peertest.Parse(t, modernTool), nil); !errors.Is(err, why) {
 		t.Errorf("got %v", err)
 	}
 	<-ended

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/peertest"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
 )
@@ -67,7 +68,7 @@ func TestA16_B08_D09_D10_ClientTimesOutAndCancels(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), c.caller)
 				defer cancel()
 				began := time.Now()
-				_, err := conn.Call(ctx, read(t, callTool), dragoman.Nobody)
+				_, err := conn.Call(ctx, peertest.Parse(t, callTool), dragoman.Nobody)
 				if took := time.Since(began); took != c.want || !errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("got %v after %v, want %v", err, took, c.want)
 				}
@@ -104,7 +105,7 @@ func TestClientTimeoutWhileAsked(t *testing.T) {
 		conn := dialScript(t, client, nil)
 		shake(t, conn, "2025-11-25")
 		began := time.Now()
-		_, err := conn.Call(t.Context(), read(t, callTool), dragoman.Funcs{
+		_, err := conn.Call(t.Context(), peertest.Parse(t, callTool), dragoman.Funcs{
 			OnCall: func(_ context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
 				time.Sleep(125 * time.Second) // people are slow
 				return req.Reply(nil)
@@ -148,7 +149,7 @@ func TestClientResumes(t *testing.T) {
 		})
 		conn := dialScript(t, client, nil)
 		shake(t, conn, "2025-11-25")
-		resp, err := conn.Call(t.Context(), read(t, callTool), nil)
+		resp, err := conn.Call(t.Context(), peertest.Parse(t, callTool), nil)
 		if err != nil || string(resp.Get("last")) != `"b"` {
 			t.Fatalf("got %v, %v", resp, err)
 		}
@@ -179,7 +180,7 @@ func TestD06_ClientSaysWhenAStreamCannotBeResumed(t *testing.T) {
 				client.Retry = &streamable.Retry{Attempts: 3}
 				conn := dialScript(t, client, nil)
 				shake(t, conn, "2025-11-25")
-				_, err := conn.Call(t.Context(), read(t, callTool), nil)
+				_, err := conn.Call(t.Context(), peertest.Parse(t, callTool), nil)
 				var e *protocol.StatusError
 				if !errors.Is(err, streamable.ErrNoResponse) || !errors.As(err, &e) || e.Status != status {
 					t.Errorf("got %v", err)
@@ -241,7 +242,7 @@ func TestD13_D18_ClientOpensTheBackgroundStreamAgain(t *testing.T) {
 		}
 		down = false
 		mu.Unlock()
-		if _, err := conn.Call(t.Context(), read(t, callTool), nil); err != nil {
+		if _, err := conn.Call(t.Context(), peertest.Parse(t, callTool), nil); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/peertest"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
 )
@@ -66,7 +67,7 @@ func TestHeaderThatIsThereTwiceIsRefusedByTheID(t *testing.T) {
 	s := &streamable.Server{Requests: new(regional)}
 	for _, header := range []string{protocol.HeaderVersion, protocol.HeaderMethod, protocol.HeaderName, "Mcp-Param-Region"} {
 		status, text := callRegional(t, s, "eu", header, "x")
-		m := read(t, text)
+		m := peertest.Parse(t, text)
 		if status != http.StatusBadRequest || m.ID().String() != "1" || m.RPCError().Code != protocol.CodeHeaderMismatch {
 			t.Errorf("%s twice is answered with %d %s", header, status, text)
 		}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/peertest"
 	"github.com/dragoman-mcp/dragoman/internal/wire/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
@@ -21,7 +22,7 @@ func TestS23_NoTwoConversationsOfTheClientUseTheSameID(t *testing.T) {
 		conn := dialScript(t, client, nil)
 		shake(t, conn, "2025-11-25")
 		for range 5 {
-			if _, err := conn.Call(t.Context(), read(t, callTool), nil); err != nil {
+			if _, err := conn.Call(t.Context(), peertest.Parse(t, callTool), nil); err != nil {
 				t.Fatal(err)
 			}
 			seen[fmt.Sprint(jsonrpc.NewID[any](nil))] = true // of a conversation over another transport
@@ -69,7 +70,7 @@ func TestClientDropsWhatIsAnotherConversations(t *testing.T) {
 		shake(t, conn, "2025-11-25")
 		done[i] = make(chan string, 1)
 		go func() { // ends with the call
-			resp, err := conn.Call(t.Context(), read(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"`+name+`","_meta":{"progressToken":1}}}`), told)
+			resp, err := conn.Call(t.Context(), peertest.Parse(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"`+name+`","_meta":{"progressToken":1}}}`), told)
 			done[i] <- fmt.Sprint(resp, err)
 		}()
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/peertest"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
 )
@@ -22,11 +23,6 @@ import (
 // opened is the answer to initialize of the servers of these tests.
 func opened(req *dragoman.Message) (*dragoman.Message, error) {
 	return req.Reply(map[string]any{"protocolVersion": protocol.LatestLegacy.String(), "capabilities": map[string]any{}, "serverInfo": map[string]string{"name": "x", "version": "1"}})
-}
-
-// acceptOne makes sessions with one peer for all.
-func acceptOne(peer dragoman.Peer) dragoman.Acceptor {
-	return dragoman.AcceptFunc(func(context.Context, dragoman.Conn) (dragoman.Peer, error) { return peer, nil })
 }
 
 func TestTooManyModernRequestsGet503(t *testing.T) {
@@ -69,7 +65,7 @@ func TestNegativeMeansNone(t *testing.T) {
 		return req.Reply(map[string]string{"resultType": "complete"})
 	}}
 	s := &streamable.Server{
-		Sessions: acceptOne(peer), Requests: peer,
+		Sessions: peertest.Accept(peer), Requests: peer,
 		MaxSessions: -1, MaxRequests: -1, MaxConcurrent: -1,
 		IdleTimeout: -1, BodyTimeout: -1, WriteTimeout: -1, KeepAlive: -1, Retry: -1,
 	}
@@ -120,7 +116,7 @@ func TestFailedWriteIsTheEndOfTheAnswer(t *testing.T) {
 	peer := dragoman.Funcs{OnCall: func(_ context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
 		return opened(req)
 	}}
-	for name, s := range map[string]*streamable.Server{"refused": {Sessions: refuse}, "opened": {Sessions: acceptOne(peer), MaxSessions: 1}} {
+	for name, s := range map[string]*streamable.Server{"refused": {Sessions: refuse}, "opened": {Sessions: peertest.Accept(peer), MaxSessions: 1}} {
 		for range 2 { // a session whose id nobody was told has no place
 			r := httptest.NewRequest(http.MethodPost, "http://localhost/mcp", strings.NewReader(initialize(protocol.LatestLegacy, "{}")))
 			r.Header.Set("Content-Type", "application/json")

@@ -14,6 +14,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/peertest"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
 )
@@ -215,7 +216,7 @@ func TestSessionThatComesTooLateIsToldThatTheServerStops(t *testing.T) {
 		r.Header.Set("Accept", "application/json, text/event-stream")
 		w := httptest.NewRecorder()
 		s.ServeHTTP(w, r)
-		if m := read(t, w.Body.String()); w.Code != http.StatusServiceUnavailable || m.ID().String() != "0" || m.RPCError().Code != protocol.CodeDraining {
+		if m := peertest.Parse(t, w.Body.String()); w.Code != http.StatusServiceUnavailable || m.ID().String() != "0" || m.RPCError().Code != protocol.CodeDraining {
 			t.Errorf("answered with %d %s", w.Code, w.Body)
 		}
 		if err := <-over; err != nil {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/peertest"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
 )
@@ -190,7 +191,7 @@ func TestErrorToInitializeIsNoSignOfHTTPAndSSE(t *testing.T) {
 				return nil, errors.New("no")
 			})}
 			conn := dialScript(t, client, nil)
-			resp, err := conn.Call(t.Context(), read(t, initialize(protocol.LatestLegacy, `{}`)), nil)
+			resp, err := conn.Call(t.Context(), peertest.Parse(t, initialize(protocol.LatestLegacy, `{}`)), nil)
 			if err != nil || resp.RPCError() == nil || resp.RPCError().Code != test.code {
 				t.Errorf("the client gets %v, %v", resp, err)
 			}

@@ -64,7 +64,7 @@ func respond(status int, contentType, body string) http.HandlerFunc {
 // callTool makes a call with the id "x" that must have an answer.
 func callTool(t *testing.T, conn dragoman.Conn, from dragoman.Peer, meta string) *dragoman.Message {
 	t.Helper()
-	req := parse(t, []byte(`{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{"name":"t"`+meta+`}}`))
+	req := peertest.Parse(t, []byte(`{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{"name":"t"`+meta+`}}`))
 	resp, err := conn.Call(t.Context(), req, from)
 	if err != nil {
 		t.Fatalf("Call: %v", err)
@@ -287,7 +287,7 @@ func TestA23_ProgressPassesThroughClientAndServer(t *testing.T) {
 		heard = append(heard, string(note.Get("message")))
 		return nil
 	}}
-	req := parse(t, []byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"slow","arguments":{"ms":10,"steps":2},"_meta":{"progressToken":7}}}`))
+	req := peertest.Parse(t, []byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"slow","arguments":{"ms":10,"steps":2},"_meta":{"progressToken":7}}}`))
 	resp, err := conn.Call(t.Context(), req, from)
 	if err != nil || textOf(t, resp) != "Took 10 ms in 2 steps." || fmt.Sprint(heard) != `["step 1 of 2" "step 2 of 2"]` {
 		t.Errorf("heard %v, then %v, %v", heard, resp, err)
@@ -308,7 +308,7 @@ func TestA16_A24_A31_CallThatTakesTooLongIsAbortedAndAnswered(t *testing.T) {
 			<-r.Context().Done()
 		})
 		wantLocal(t, callTool(t, conn, nil, ""), protocol.CodeTimeout, "unknown", "in time")
-		receive(t, gone, "the server sees that the client has left: "+kind)
+		peertest.Receive(t, gone, "the server sees that the client has left: "+kind)
 	}
 }
 
@@ -355,7 +355,7 @@ func TestCallersOwnDeadlineIsAGoError(t *testing.T) {
 	why := errors.New("no time")
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 10*time.Millisecond, why)
 	defer cancel()
-	if resp, err := conn.Call(ctx, parse(t, []byte(request(`1`, "t", `{}`))), nil); !errors.Is(err, why) {
+	if resp, err := conn.Call(ctx, peertest.Parse(t, []byte(request(`1`, "t", `{}`))), nil); !errors.Is(err, why) {
 		t.Errorf("got %v, %v", resp, err)
 	}
 }
@@ -375,7 +375,7 @@ func TestA17_ManyCallsUseOneConnection(t *testing.T) {
 		conn := dial(t, &toolhttp.Client{URL: server.URL + "/call", Stream: stream})
 		for i := range 50 {
 			for _, tool := range []string{"echo", "nothing"} {
-				req := parse(t, []byte(request(itoa(i), tool, `{"text":"x"}`)))
+				req := peertest.Parse(t, []byte(request(itoa(i), tool, `{"text":"x"}`)))
 				if resp, err := conn.Call(t.Context(), req, nil); err != nil || resp.IsError() != (tool == "nothing") {
 					t.Fatalf("call %d: %v, %v", i, resp, err)
 				}
@@ -393,7 +393,7 @@ func TestA19_CertificatesAreVerified(t *testing.T) {
 	server.Config.ErrorLog = log.New(io.Discard, "", 0) // it complains of us
 	server.StartTLS()
 	t.Cleanup(server.Close)
-	req := parse(t, []byte(request(`1`, "echo", `{"text":"safe"}`)))
+	req := peertest.Parse(t, []byte(request(`1`, "echo", `{"text":"safe"}`)))
 
 	conn := dial(t, &toolhttp.Client{URL: server.URL + "/call"})
 	resp, err := conn.Call(t.Context(), req, nil)
@@ -467,7 +467,7 @@ func TestClientListsToolsAndKnowsNoOtherMethods(t *testing.T) {
 	conn := dialServer(t, nil, &toolhttp.Server{Requests: builtin.New(nil).Requests()}, &toolhttp.Client{})
 	call := func(text string) *dragoman.Message {
 		t.Helper()
-		resp, err := conn.Call(t.Context(), parse(t, []byte(text)), nil)
+		resp, err := conn.Call(t.Context(), peertest.Parse(t, []byte(text)), nil)
 		if err != nil || resp.ID().String() != `"x"` {
 			t.Fatalf("%v, %v", resp, err)
 		}
@@ -493,7 +493,7 @@ func TestClientListsToolsAndKnowsNoOtherMethods(t *testing.T) {
 		"a page": respond(200, "text/html", "<html>"), "other JSON": respond(200, plainJSON, `{"a":1}`), "two values": respond(200, plainJSON, `{"tools":[]},"x":1`),
 	} {
 		bad := dialHandler(t, nil, h)
-		resp, err := bad.Call(t.Context(), parse(t, []byte(`{"jsonrpc":"2.0","id":"x","method":"tools/list"}`)), nil)
+		resp, err := bad.Call(t.Context(), peertest.Parse(t, []byte(`{"jsonrpc":"2.0","id":"x","method":"tools/list"}`)), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -503,7 +503,7 @@ func TestClientListsToolsAndKnowsNoOtherMethods(t *testing.T) {
 
 func TestRequestThatIsTooLargeIsNotSent(t *testing.T) {
 	conn := dialHandler(t, &toolhttp.Client{MaxMessage: 100}, func(http.ResponseWriter, *http.Request) { t.Error("it was sent") })
-	req := parse(t, []byte(request(`1`, "t", `{"x":"`+strings.Repeat("x", 100)+`"}`)))
+	req := peertest.Parse(t, []byte(request(`1`, "t", `{"x":"`+strings.Repeat("x", 100)+`"}`)))
 	if resp, err := conn.Call(t.Context(), req, nil); !errors.Is(err, dragoman.ErrTooLarge) {
 		t.Errorf("got %v, %v", resp, err)
 	}
@@ -516,7 +516,7 @@ func TestCallsBeyondTheLimitAreNotSent(t *testing.T) {
 		<-let
 		respond(200, plainJSON, strings.Replace(good, `"x"`, `1`, 1))(w, r)
 	})
-	req := parse(t, []byte(request(`1`, "t", `{}`)))
+	req := peertest.Parse(t, []byte(request(`1`, "t", `{}`)))
 	failed := make(chan error, toolhttp.MaxCalls+1)
 	for range toolhttp.MaxCalls + 1 {
 		go func() { // ends when let is closed
@@ -524,12 +524,12 @@ func TestCallsBeyondTheLimitAreNotSent(t *testing.T) {
 			failed <- err
 		}()
 	}
-	if err := receive(t, failed, "one call fails"); !errors.Is(err, dragoman.ErrOverloaded) {
+	if err := peertest.Receive(t, failed, "one call fails"); !errors.Is(err, dragoman.ErrOverloaded) {
 		t.Errorf("the first to return is %v, want ErrOverloaded", err)
 	}
 	close(let)
 	for range toolhttp.MaxCalls {
-		if err := receive(t, failed, "the others are answered"); err != nil {
+		if err := peertest.Receive(t, failed, "the others are answered"); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -1,17 +1,13 @@
 package toolhttp_test
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"net"
 	"net/http"
-	"strconv"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
@@ -23,44 +19,9 @@ import (
 // returns its connection, of which nothing is read.
 func inBubble(t *testing.T, s *toolhttp.Server, test func(t *testing.T, post func(header ...string) net.Conn)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		network := memnet.Listen()
-		server := &http.Server{Handler: s}
-		go func() { _ = server.Serve(network) }() // ends with server.Close
-		test(t, func(header ...string) net.Conn {
-			conn, err := network.DialContext(t.Context(), "", "")
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _ = conn.Close() })
-			body := request(`1`, "t", `{}`)
-			lines := append([]string{
-				"POST / HTTP/1.1", "Host: localhost", "Content-Type: application/json", "Content-Length: " + strconv.Itoa(len(body)),
-			}, header...)
-			if _, err := io.WriteString(conn, strings.Join(lines, "\r\n")+"\r\n\r\n"+body); err != nil {
-				t.Fatal(err)
-			}
-			synctest.Wait()
-			return conn
-		})
-		_ = server.Close()
-		_ = s.Close()
+	memnet.Serve(t, s, s.Close, func(t *testing.T, l *memnet.Listener) {
+		test(t, func(header ...string) net.Conn { return l.Send(t, "POST", "/", request(`1`, "t", `{}`), header...) })
 	})
-}
-
-// read returns the answer on a connection.
-func read(t *testing.T, conn net.Conn) (*http.Response, string) {
-	t.Helper()
-	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Errorf("the answer broke off: %v", err)
-	}
-	return resp, string(text)
 }
 
 // endlessPeer is a peer whose calls last until their context ends.
@@ -111,7 +72,7 @@ func TestNegativeMeansNone(t *testing.T) {
 	inBubble(t, s, func(t *testing.T, post func(...string) net.Conn) {
 		conn := post("Accept: text/event-stream")
 		time.AfterFunc(time.Hour, func() { _ = s.Close() })
-		_, text := read(t, conn)
+		_, text := memnet.Response(t, conn)
 		if comments := strings.Count("\n"+text, "\n:"); comments != 1 || !strings.Contains(text, "-31003") {
 			t.Errorf("the stream is\n%s", text)
 		}
@@ -122,7 +83,7 @@ func TestTooManyCallsGet503(t *testing.T) {
 	s := &toolhttp.Server{Requests: endlessPeer(), MaxRequests: 1}
 	inBubble(t, s, func(t *testing.T, post func(...string) net.Conn) {
 		post()
-		resp, text := read(t, post())
+		resp, text := memnet.Response(t, post())
 		if resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(text, "-31004") || !strings.Contains(text, "not_sent") || resp.Header.Get("Retry-After") == "" {
 			t.Errorf("one too many got %d %s", resp.StatusCode, text)
 		}
@@ -135,7 +96,7 @@ func TestRefusalsWhileStoppingCanBeReadByPages(t *testing.T) {
 		if err := s.Shutdown(t.Context()); err != nil {
 			t.Error(err)
 		}
-		resp, text := read(t, post("Origin: http://localhost:3000"))
+		resp, text := memnet.Response(t, post("Origin: http://localhost:3000"))
 		if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Access-Control-Allow-Origin") != "http://localhost:3000" {
 			t.Errorf("%d %v %s", resp.StatusCode, resp.Header, text)
 		}

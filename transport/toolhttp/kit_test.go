@@ -153,7 +153,7 @@ func names(events []sse.Event) string {
 // id and code.
 func (a answer) wantError(status int, id string, code int) *dragoman.Error {
 	a.t.Helper()
-	m := parse(a.t, []byte(a.body))
+	m := peertest.Parse(a.t, []byte(a.body))
 	if a.status != status || a.header.Get("Content-Type") != plainJSON {
 		a.t.Errorf("status %d, %s, want %d and JSON: %s", a.status, a.header.Get("Content-Type"), status, a.body)
 	}
@@ -169,21 +169,12 @@ func (a answer) wantError(status int, id string, code int) *dragoman.Error {
 // wantResult fails the test unless the answer is a tool response with that id.
 func (a answer) wantResult(id string) *dragoman.Message {
 	a.t.Helper()
-	m := parse(a.t, []byte(a.body))
+	m := peertest.Parse(a.t, []byte(a.body))
 	if a.status != http.StatusOK || m.ID().String() != id {
 		a.t.Fatalf("status %d with %s, want 200 and the id %s", a.status, a.body, id)
 	}
 	if err := protocol.CheckToolResponse(m); err != nil {
 		a.t.Fatalf("%v: %s", err, a.body)
-	}
-	return m
-}
-
-func parse(t *testing.T, text []byte) *dragoman.Message {
-	t.Helper()
-	m, err := dragoman.Parse(text)
-	if err != nil {
-		t.Fatalf("%v: %s", err, text)
 	}
 	return m
 }
@@ -242,20 +233,6 @@ func fails(e *dragoman.Error) scriptedPeer {
 	return scriptedPeer{call: func(_ context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
 		return req.Fail(e), nil
 	}}
-}
-
-// receive returns the next value of a channel, or fails the test.
-func receive[T any](t *testing.T, ch <-chan T, what string) T {
-	t.Helper()
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
-	select {
-	case v := <-ch:
-		return v
-	case <-timer.C:
-	}
-	t.Fatalf("waited in vain for this: %s", what)
-	panic("unreachable")
 }
 
 // notifyProgress sends progress to the caller of a request; more are members of params

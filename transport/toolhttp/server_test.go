@@ -181,7 +181,7 @@ func TestA02_A03_AnswersAreChecked(t *testing.T) {
 			s := open(t, &toolhttp.Server{Requests: test.peer})
 			a := s.do("POST", "", request(`"x"`, "t", `{}`))
 			events := s.events("", request(`"x"`, "t", `{}`))
-			last := parse(t, events[len(events)-1].Data)
+			last := peertest.Parse(t, events[len(events)-1].Data)
 			if test.status == 200 {
 				m := a.wantResult(`"x"`)
 				if got := string(m.Get("content")); got != test.want {
@@ -192,7 +192,7 @@ func TestA02_A03_AnswersAreChecked(t *testing.T) {
 				}
 				return
 			}
-			m := parse(t, []byte(a.body))
+			m := peertest.Parse(t, []byte(a.body))
 			a.wantError(test.status, `"x"`, m.RPCError().Code)
 			if got := m.RPCError().Message; !strings.Contains(got, test.want) {
 				t.Errorf("the message is %q, want %q in it", got, test.want)
@@ -219,17 +219,17 @@ func TestServerSeesARequestOfTheNewestRevision(t *testing.T) {
 		{`{"name":"t","_meta":{` + own + `,"x":1}}`, `{"name":"t","_meta":{` + own + `,"x":1}}`},
 	} {
 		s.do("POST", "", `{"jsonrpc":"2.0","id":"x","method":"tools/call","params":`+test.params+`}`).wantResult(`"x"`)
-		if got := receive(t, came, "the call"); string(got.Params()) != test.want {
+		if got := peertest.Receive(t, came, "the call"); string(got.Params()) != test.want {
 			t.Errorf("params are %s, want %s", got.Params(), test.want)
 		}
 	}
 	// Who wants a stream wants to hear of progress.
 	s.events("", request(`1`, "t", `{}`))
-	if m := receive(t, came, "the call"); m.Meta(protocol.MetaProgressToken) == nil {
+	if m := peertest.Receive(t, came, "the call"); m.Meta(protocol.MetaProgressToken) == nil {
 		t.Errorf("the request has no progress token: %s", m)
 	}
 	s.events("", `{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{"name":"t","_meta":{"progressToken":"mine"}}}`)
-	if m := receive(t, came, "the call"); string(m.Meta(protocol.MetaProgressToken)) != `"mine"` {
+	if m := peertest.Receive(t, came, "the call"); string(m.Meta(protocol.MetaProgressToken)) != `"mine"` {
 		t.Errorf("the caller's progress token is gone: %s", m)
 	}
 }
@@ -258,10 +258,10 @@ func TestToolHasAPathOfItsOwn(t *testing.T) {
 		t.Errorf("data is %s", e.Data)
 	}
 	events := s.events("/echo", `{"text":"hello"}`)
-	if names(events) != "complete" || textOf(t, parse(t, events[0].Data)) != "hello" {
+	if names(events) != "complete" || textOf(t, peertest.Parse(t, events[0].Data)) != "hello" {
 		t.Errorf("the stream has %s", names(events))
 	}
-	if _, ok := parse(t, events[0].Data).ID().Int(); !ok {
+	if _, ok := peertest.Parse(t, events[0].Data).ID().Int(); !ok {
 		t.Errorf("the id is no number: %s", events[0].Data)
 	}
 }
@@ -282,7 +282,7 @@ func TestToolsOfAnyNameCanBeCalled(t *testing.T) {
 	if a := s.do("POST", "/a%2Fb%20c%252F%3F%C3%A9%23%22", `{}`); a.status != 200 {
 		t.Fatalf("status %d with %s", a.status, a.body)
 	}
-	if got := receive(t, came, "the call"); got != odd {
+	if got := peertest.Receive(t, came, "the call"); got != odd {
 		t.Errorf("the tool is %q, want %q", got, odd)
 	}
 }
@@ -332,11 +332,11 @@ func TestA16_CallThatTakesTooLongGets504(t *testing.T) {
 	if !strings.Contains(e.Message, "in time") {
 		t.Errorf("the message is %q", e.Message)
 	}
-	if err := receive(t, ended, "the call ends"); !errors.Is(err, context.DeadlineExceeded) {
+	if err := peertest.Receive(t, ended, "the call ends"); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("the call ended with %v", err)
 	}
 	events := s.events("", request(`1`, "t", `{}`))
-	if names(events) != "error" || parse(t, events[0].Data).RPCError().Code != protocol.CodeTimeout {
+	if names(events) != "error" || peertest.Parse(t, events[0].Data).RPCError().Code != protocol.CodeTimeout {
 		t.Errorf("the stream has %v", events)
 	}
 }
@@ -372,9 +372,9 @@ func TestCallerThatLeavesCancelsItsCall(t *testing.T) {
 				_ = resp.Body.Close()
 			}
 		}()
-		receive(t, started, "the call begins")
+		peertest.Receive(t, started, "the call begins")
 		cancel()
-		if err := receive(t, ended, "the call ends"); !errors.Is(err, dragoman.ErrCancelled) {
+		if err := peertest.Receive(t, ended, "the call ends"); !errors.Is(err, dragoman.ErrCancelled) {
 			t.Errorf("%s: the call ended with %v, want ErrCancelled", accept, err)
 		}
 		<-done
@@ -390,7 +390,7 @@ func TestShutdownWaitsForCallsAndRefusesNewOnes(t *testing.T) {
 	}}})
 	answered := make(chan answer, 1)
 	go func() { answered <- s.do("POST", "", request(`1`, "t", `{}`)) }() // ends with the call
-	receive(t, started, "the call begins")
+	peertest.Receive(t, started, "the call begins")
 	stopped := make(chan error, 1)
 	go func() { stopped <- s.server.Shutdown(t.Context()) }() // ends with the call
 	for {
@@ -409,8 +409,8 @@ func TestShutdownWaitsForCallsAndRefusesNewOnes(t *testing.T) {
 	default:
 	}
 	close(let)
-	receive(t, answered, "the answer").wantResult(`1`)
-	if err := receive(t, stopped, "Shutdown returns"); err != nil {
+	peertest.Receive(t, answered, "the answer").wantResult(`1`)
+	if err := peertest.Receive(t, stopped, "Shutdown returns"); err != nil {
 		t.Error(err)
 	}
 }
@@ -421,16 +421,16 @@ func TestShutdownCancelsCallsWhenItsTimeIsUp(t *testing.T) {
 		s := open(t, &toolhttp.Server{Requests: waitingPeer(started, ended)})
 		answered := make(chan answer, 1)
 		go func() { answered <- s.do("POST", "", request(`1`, "t", `{}`), "Accept", accept) }() // ends with the call
-		receive(t, started, "the call begins")
+		peertest.Receive(t, started, "the call begins")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		if err := s.server.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("Shutdown: %v", err)
 		}
 		cancel()
-		if err := receive(t, ended, "the call ends"); !errors.Is(err, dragoman.ErrClosed) {
+		if err := peertest.Receive(t, ended, "the call ends"); !errors.Is(err, dragoman.ErrClosed) {
 			t.Errorf("the call ended with %v, want ErrClosed", err)
 		}
-		if a := receive(t, answered, "the answer"); !strings.Contains(a.body, "-31003") {
+		if a := peertest.Receive(t, answered, "the answer"); !strings.Contains(a.body, "-31003") {
 			t.Errorf("the answer is %s", a.body)
 		}
 	}
@@ -454,12 +454,12 @@ func TestShutdownDoesNotWaitForACallThatIgnoresIt(t *testing.T) {
 	defer conn.Close()
 	body := request(`1`, "t", `{}`)
 	_, _ = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: "+itoa(len(body))+"\r\n\r\n"+body)
-	receive(t, started, "the call begins")
+	peertest.Receive(t, started, "the call begins")
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
 	stopped := make(chan error, 1)
 	go func() { stopped <- s.Shutdown(ctx) }() // ends soon, as shown here
-	if err := receive(t, stopped, "Shutdown returns"); !errors.Is(err, context.DeadlineExceeded) {
+	if err := peertest.Receive(t, stopped, "Shutdown returns"); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Shutdown: %v", err)
 	}
 }

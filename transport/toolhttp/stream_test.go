@@ -11,12 +11,12 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
 	"github.com/dragoman-mcp/dragoman/internal/testkit/memnet"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/peertest"
 	"github.com/dragoman-mcp/dragoman/internal/wire/sse"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/toolhttp"
@@ -38,7 +38,7 @@ func TestA20_A21_StreamCarriesFragmentsAndThenTheWholeAnswer(t *testing.T) {
 				t.Errorf("fragment %d is %s, want %s", i, e.Data, want)
 			}
 		}
-		m := parse(t, events[3].Data)
+		m := peertest.Parse(t, events[3].Data)
 		if err := protocol.CheckToolResponse(m); err != nil || textOf(t, m) != "Took 20 ms in 3 steps." {
 			t.Errorf("the answer is %s, %v", m, err)
 		}
@@ -130,39 +130,19 @@ func mustRequest(method string) *dragoman.Message {
 	return m
 }
 
-// inMemory serves s on a network in memory. The test runs in a bubble, and ends
-// with everything closed.
+// inMemory runs a test with a server on a network in memory.
 func inMemory(t *testing.T, s *toolhttp.Server, f func(t *testing.T, l *memnet.Listener)) {
-	synctest.Test(t, func(t *testing.T) {
-		if s.Requests == nil {
-			s.Requests = builtin.New(nil).Requests()
-		}
-		l := memnet.Listen()
-		server := &http.Server{Handler: s}
-		done := make(chan struct{})
-		go func() { defer close(done); _ = server.Serve(l) }() // ends by Close
-		f(t, l)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		_ = s.Shutdown(ctx)
-		_ = server.Close()
-		<-done
-		time.Sleep(time.Minute) // net/http lingers for a moment when it has closed
-	})
+	t.Helper()
+	if s.Requests == nil {
+		s.Requests = builtin.New(nil).Requests()
+	}
+	memnet.Serve(t, s, s.Close, f)
 }
 
-// post writes a call for a stream to a new connection.
+// post sends a call for a stream on a connection of its own.
 func post(t *testing.T, l *memnet.Listener, body string) net.Conn {
 	t.Helper()
-	conn, err := l.DialContext(t.Context(), "", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nAccept: text/event-stream\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return conn
+	return l.Send(t, "POST", "/", body, "Accept: text/event-stream")
 }
 
 func TestA22_SilentStreamHasHeartbeats(t *testing.T) {
@@ -282,7 +262,7 @@ func TestFragmentsThatWaitAreBounded(t *testing.T) {
 						t.Fatalf("behind %d fragments: %v", results, err)
 					}
 					if e.Name == "complete" {
-						if textOf(t, parse(t, e.Data)) != "whole" {
+						if textOf(t, peertest.Parse(t, e.Data)) != "whole" {
 							t.Errorf("the answer is %s", e.Data)
 						}
 						break

@@ -348,7 +348,7 @@ func limitCases() []frameCase {
 }
 
 func TestFramesToOurServer(t *testing.T) {
-	at := serve(t, &Server{Acceptor: accept(echoes), PingInterval: -1})
+	at := serve(t, &Server{Acceptor: peertest.Accept(echoes), PingInterval: -1})
 	for _, c := range frameCases() {
 		t.Run(c.name, func(t *testing.T) { c.run(rawDial(t, at, "Sec-WebSocket-Protocol: mcp")) })
 	}

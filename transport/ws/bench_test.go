@@ -6,14 +6,16 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/dragoman-mcp/dragoman/internal/testkit/peertest"
 )
 
 // BenchmarkCall is one call after the other over a loopback socket.
 func BenchmarkCall(b *testing.B) {
 	for _, n := range []int{128, 4 << 10, 64 << 10, 1 << 20} {
 		b.Run(fmt.Sprintf("%d bytes", n), func(b *testing.B) {
-			conn := dial(b, &Client{URL: serve(b, &Server{Acceptor: accept(echoes)})}, nil)
-			req := parse(b, asking(sized(n)))
+			conn := dial(b, &Client{URL: serve(b, &Server{Acceptor: peertest.Accept(echoes)})}, nil)
+			req := peertest.Parse(b, asking(sized(n)))
 			b.SetBytes(int64(2 * n))
 			b.ReportAllocs()
 			for b.Loop() {
@@ -27,8 +29,8 @@ func BenchmarkCall(b *testing.B) {
 
 // BenchmarkCalls is many calls at once over one loopback socket.
 func BenchmarkCalls(b *testing.B) {
-	conn := dial(b, &Client{URL: serve(b, &Server{Acceptor: accept(echoes)})}, nil)
-	req := parse(b, asking(sized(128)))
+	conn := dial(b, &Client{URL: serve(b, &Server{Acceptor: peertest.Accept(echoes)})}, nil)
+	req := peertest.Parse(b, asking(sized(128)))
 	b.ReportAllocs()
 	b.SetParallelism(32)
 	b.RunParallel(func(pb *testing.PB) {
@@ -58,7 +60,7 @@ func BenchmarkToolFrames(b *testing.B) {
 func BenchmarkIdle(b *testing.B) {
 	for b.Loop() {
 		const n = 2000
-		at := strings.TrimPrefix(serve(b, &Server{Acceptor: accept(echoes)}), "ws://")
+		at := strings.TrimPrefix(serve(b, &Server{Acceptor: peertest.Accept(echoes)}), "ws://")
 		conns := make([]net.Conn, n)
 		before, stacks := memory()
 		for i := range conns {

@@ -18,7 +18,7 @@ import (
 
 func toolCall(t testing.TB, id, name string) *dragoman.Message {
 	t.Helper()
-	return parse(t, `{"jsonrpc":"2.0","id":`+id+`,"method":"tools/call","params":{"name":"`+name+`","arguments":{"a":1},"_meta":{"progressToken":1}}}`)
+	return peertest.Parse(t, `{"jsonrpc":"2.0","id":`+id+`,"method":"tools/call","params":{"name":"`+name+`","arguments":{"a":1},"_meta":{"progressToken":1}}}`)
 }
 
 type answered struct {
@@ -52,15 +52,15 @@ func TestA04_A27_ToolFramesOfTheClientCountUpAndAnswersAreMatched(t *testing.T) 
 	}
 	for i := len(ids) - 1; i >= 0; i-- {
 		r.sendText(fmt.Sprintf(`{"jsonrpc":"2.0","id":#%d,"result":{"content":[{"type":"text","text":"%d"}]}}`, i+1, i))
-		got := wait(t, done[i], "the answer")
+		got := peertest.Receive(t, done[i], "the answer")
 		if want := fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"%d"}]}}`, ids[i], i); got.err != nil || got.resp.String() != want {
 			t.Errorf("got %v, %v\nwant %s", got.resp, got.err, want)
 		}
 	}
-	last := callAsync(t.Context(), conn, parse(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"bare"}}`))
+	last := callAsync(t.Context(), conn, peertest.Parse(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"bare"}}`))
 	r.want(`{"id":#6,"name":"bare"}`)
 	r.sendText(`{"jsonrpc":"2.0","id":#6,"error":{"code":-32602,"message":"no"}}`)
-	if got := wait(t, last, "the error"); got.err != nil || got.resp.RPCError().Code != -32602 {
+	if got := peertest.Receive(t, last, "the error"); got.err != nil || got.resp.RPCError().Code != -32602 {
 		t.Errorf("got %v, %v", got.resp, got.err)
 	}
 }
@@ -77,7 +77,7 @@ func TestA28_UnsolicitedFramesAreIgnoredByTheClient(t *testing.T) {
 			r.sendText(frame)
 		}
 		r.sendText(`{"jsonrpc":"2.0","id":#1,"result":{"ok":true}}`)
-		if got := wait(t, done, "the answer"); got.err != nil || got.resp.String() != `{"jsonrpc":"2.0","id":"x","result":{"ok":true}}` {
+		if got := peertest.Receive(t, done, "the answer"); got.err != nil || got.resp.String() != `{"jsonrpc":"2.0","id":"x","result":{"ok":true}}` {
 			t.Errorf("tools %v: got %v, %v", tools, got.resp, got.err)
 		}
 	}
@@ -89,7 +89,7 @@ func TestToolFramesOfTheClientAnswerNoQuestions(t *testing.T) {
 	done := callAsync(t.Context(), conn, toolCall(t, `1`, "n"))
 	r.want(`{"id":#1,"name":"n","arguments":{"a":1}}`) // and nothing before it
 	r.sendText(`{"jsonrpc":"2.0","id":#1,"result":{}}`)
-	wait(t, done, "the answer")
+	peertest.Receive(t, done, "the answer")
 }
 
 func TestToolFramesOfTheClientCarryToolCallsAlone(t *testing.T) {
@@ -104,18 +104,18 @@ func TestToolFramesOfTheClientCarryToolCallsAlone(t *testing.T) {
 		{`{"jsonrpc":"2.0","id":"i","method":"tools/call","params":{}}`, protocol.CodeInvalidParams, "params.name is missing"},
 		{`{"jsonrpc":"2.0","id":"i","method":"tools/call","params":{"name":"n","arguments":[]}}`, protocol.CodeInvalidParams, "params.arguments"},
 	} {
-		resp, err := conn.Call(t.Context(), parse(t, c.req), nil)
+		resp, err := conn.Call(t.Context(), peertest.Parse(t, c.req), nil)
 		if err != nil || !resp.IsError() || resp.RPCError().Code != c.code || !strings.Contains(resp.RPCError().Message, c.says) || resp.ID().String() != `"i"` {
 			t.Errorf("%s\n got %v, %v\nwant code %d", c.req, resp, err, c.code)
 		}
 	}
-	if err := conn.Notify(t.Context(), parse(t, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)); err != nil {
+	if err := conn.Notify(t.Context(), peertest.Parse(t, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)); err != nil {
 		t.Errorf("Notify: %v", err)
 	}
 	done := callAsync(t.Context(), conn, toolCall(t, `1`, "n"))
 	r.want(`{"id":#1,"name":"n","arguments":{"a":1}}`) // the first that was sent
 	r.sendText(`{"jsonrpc":"2.0","id":#1,"result":{}}`)
-	wait(t, done, "the answer")
+	peertest.Receive(t, done, "the answer")
 }
 
 func TestA27_ACallThatIsGivenUpIsRemovedAndItsAnswerIgnored(t *testing.T) {
@@ -125,14 +125,14 @@ func TestA27_ACallThatIsGivenUpIsRemovedAndItsAnswerIgnored(t *testing.T) {
 	_ = r.message()
 	gaveUp := errors.New("gave up")
 	cancel(gaveUp)
-	if got := wait(t, done, "the call returns"); !errors.Is(got.err, gaveUp) {
+	if got := peertest.Receive(t, done, "the call returns"); !errors.Is(got.err, gaveUp) {
 		t.Errorf("got %v, %v", got.resp, got.err)
 	}
 	r.sendText(`{"jsonrpc":"2.0","id":#1,"result":{"late":true}}`)
 	next := callAsync(t.Context(), conn, toolCall(t, `1`, "n"))
 	r.want(`{"id":#2,"name":"n","arguments":{"a":1}}`) // no cancel came before it
 	r.sendText(`{"jsonrpc":"2.0","id":#2,"result":{"late":false}}`)
-	if got := wait(t, next, "the next answer"); got.err != nil || string(got.resp.Get("late")) != "false" {
+	if got := peertest.Receive(t, next, "the next answer"); got.err != nil || string(got.resp.Get("late")) != "false" {
 		t.Errorf("got %v, %v", got.resp, got.err)
 	}
 }
@@ -143,8 +143,8 @@ func TestCancelGoesByNotification(t *testing.T) {
 	done := callAsync(ctx, conn, toolCall(t, `1`, "n"))
 	_ = r.message()
 	cancel()
-	wait(t, done, "the call returns")
-	if got := parse(t, r.message()); got.Method() != protocol.NoteCancelled || string(got.Get("requestId")) != r.real("#1") {
+	peertest.Receive(t, done, "the call returns")
+	if got := peertest.Parse(t, r.message()); got.Method() != protocol.NoteCancelled || string(got.Get("requestId")) != r.real("#1") {
 		t.Errorf("the server is told %s", got)
 	}
 }
@@ -198,7 +198,7 @@ func TestDialSaysWhyThereIsNoSocket(t *testing.T) {
 
 func TestDialSendsHeadersAndOutlivesItsContext(t *testing.T) {
 	got := make(chan http.Header, 1)
-	s := &Server{Acceptor: accept(echoes)}
+	s := &Server{Acceptor: peertest.Accept(echoes)}
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		got <- r.Header
 		s.ServeHTTP(w, r)
@@ -221,13 +221,13 @@ func TestDialSendsHeadersAndOutlivesItsContext(t *testing.T) {
 	if h.Get("X-Key") != "k" || h.Get("Authorization") == "" || h.Get("Sec-WebSocket-Protocol") != "mcp" || h.Get("Sec-WebSocket-Extensions") != "" {
 		t.Errorf("headers: %v", h)
 	}
-	if resp, err := conn.Call(t.Context(), parse(t, asking("x")), nil); err != nil || resp.String() != asked("x") {
+	if resp, err := conn.Call(t.Context(), peertest.Parse(t, asking("x")), nil); err != nil || resp.String() != asked("x") {
 		t.Errorf("got %v, %v", resp, err)
 	}
 }
 
 func TestDialOverTLS(t *testing.T) {
-	s := &Server{Acceptor: accept(echoes)}
+	s := &Server{Acceptor: peertest.Accept(echoes)}
 	web := httptest.NewUnstartedServer(s)
 	web.EnableHTTP2 = true
 	web.StartTLS()
@@ -238,7 +238,7 @@ func TestDialOverTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	if resp, err := conn.Call(t.Context(), parse(t, asking("x")), nil); err != nil || resp.String() != asked("x") {
+	if resp, err := conn.Call(t.Context(), peertest.Parse(t, asking("x")), nil); err != nil || resp.String() != asked("x") {
 		t.Errorf("got %v, %v", resp, err)
 	}
 	// Over HTTP/2 there is nothing to upgrade.

@@ -56,7 +56,7 @@ func TestS20_A30_SocketsAreClosedWithFittingCodes(t *testing.T) {
 			peertest.NoLeak(t)
 			s := &Server{Acceptor: c.acceptor, MaxMessage: 1 << 20}
 			if s.Acceptor == nil {
-				s.Acceptor = accept(echoes)
+				s.Acceptor = peertest.Accept(echoes)
 			}
 			r := rawDial(t, serve(t, s), mcp)
 			c.do(r)
@@ -71,10 +71,10 @@ func TestS20_A30_SocketsAreClosedWithFittingCodes(t *testing.T) {
 		r := rawDial(t, serve(t, &Server{Acceptor: acceptor}), mcp)
 		r.wantOpen()
 		closed := make(chan error, 1)
-		conn := wait(t, conns, "the conversation")
+		conn := peertest.Receive(t, conns, "the conversation")
 		go func() { closed <- conn.Close() }()
 		r.wantClose(1000)
-		if err := wait(t, closed, "Close returns"); err != nil {
+		if err := peertest.Receive(t, closed, "Close returns"); err != nil {
 			t.Error(err)
 		}
 	})
@@ -84,12 +84,12 @@ func TestS20_A30_SocketsAreClosedWithFittingCodes(t *testing.T) {
 		closed := make(chan error, 1)
 		go func() { closed <- conn.Close() }()
 		r.wantClose(1000)
-		if err := wait(t, closed, "Close returns"); err != nil {
+		if err := peertest.Receive(t, closed, "Close returns"); err != nil {
 			t.Error(err)
 		}
 	})
 	t.Run("a message of exactly the limit passes", func(t *testing.T) {
-		r := rawDial(t, serve(t, &Server{Acceptor: accept(echoes), MaxMessage: 1 << 20}))
+		r := rawDial(t, serve(t, &Server{Acceptor: peertest.Accept(echoes), MaxMessage: 1 << 20}))
 		r.sendText(asking(sized(1 << 20)))
 		r.want(asked(sized(1 << 20)))
 	})
@@ -102,7 +102,7 @@ func pending(t *testing.T, r *raw, conn dragoman.Conn, n int) <-chan error {
 	errs := make(chan error, n)
 	for range n {
 		go func() { // ends with the call
-			resp, err := conn.Call(t.Context(), parse(t, `{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{"name":"n"}}`), nil)
+			resp, err := conn.Call(t.Context(), peertest.Parse(t, `{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{"name":"n"}}`), nil)
 			if err == nil {
 				err = errors.New("got " + resp.String())
 			}
@@ -146,7 +146,7 @@ func TestA29_A30_AClosedSocketEndsAllCallsAndSaysHow(t *testing.T) {
 					_ = r.Close()
 				}
 				for range 5 {
-					err := wait(t, errs, "the call returns")
+					err := peertest.Receive(t, errs, "the call returns")
 					if !errors.Is(err, dragoman.ErrClosed) || !errors.Is(err, c.is) || !strings.Contains(err.Error(), c.says) {
 						t.Errorf("a call returned %v\nwant an error that is %v and says %q", err, c.is, c.says)
 					}
@@ -155,7 +155,7 @@ func TestA29_A30_AClosedSocketEndsAllCallsAndSaysHow(t *testing.T) {
 						t.Errorf("the close was %v, want code %d", ce, c.code)
 					}
 				}
-				wait(t, conn.Done(), "the conversation is over")
+				peertest.Receive(t, conn.Done(), "the conversation is over")
 				if err := conn.Err(); !errors.Is(err, c.is) {
 					t.Errorf("Err is %v", err)
 				}
@@ -168,14 +168,14 @@ func TestA25_ACallOnASocketThatIsNotOpenIsRejected(t *testing.T) {
 	for _, tools := range []bool{false, true} {
 		r, conn := rawServe(t, &Client{Tools: tools}, nil)
 		_ = r.Close()
-		wait(t, conn.Done(), "the conversation is over")
+		peertest.Receive(t, conn.Done(), "the conversation is over")
 		for _, method := range []string{"tools/call", "tools/list"} {
-			req := parse(t, `{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":{"name":"n"}}`)
+			req := peertest.Parse(t, `{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":{"name":"n"}}`)
 			if resp, err := conn.Call(t.Context(), req, nil); !errors.Is(err, dragoman.ErrClosed) {
 				t.Errorf("tools %v: %s returned %v, %v", tools, method, resp, err)
 			}
 		}
-		note := parse(t, `{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`)
+		note := peertest.Parse(t, `{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`)
 		if err := conn.Notify(t.Context(), note); !errors.Is(err, dragoman.ErrClosed) {
 			t.Errorf("tools %v: Notify returned %v", tools, err)
 		}

@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/dragoman-mcp/dragoman/internal/testkit/peertest"
 )
 
 // deflated returns a text as the payload of a compressed message.
@@ -32,7 +34,7 @@ const (
 )
 
 func TestCompressionIsOffUnlessSet(t *testing.T) {
-	r := rawDial(t, serve(t, &Server{Acceptor: accept(echoes)}), offersDeflate)
+	r := rawDial(t, serve(t, &Server{Acceptor: peertest.Accept(echoes)}), offersDeflate)
 	if got := r.header.Get("Sec-WebSocket-Extensions"); got != "" {
 		t.Errorf("negotiated %q", got)
 	}
@@ -43,7 +45,7 @@ func TestCompressionIsOffUnlessSet(t *testing.T) {
 }
 
 func TestCompressedMessagesPass(t *testing.T) {
-	r := rawDial(t, serve(t, &Server{Acceptor: accept(echoes), Compression: true}), offersDeflate)
+	r := rawDial(t, serve(t, &Server{Acceptor: peertest.Accept(echoes), Compression: true}), offersDeflate)
 	for _, n := range []int{100, 1 << 10, 1 << 20} {
 		r.send(text|rsv1, deflated(t, strings.NewReader(asking(sized(n)))))
 		var compressed bool
@@ -80,7 +82,7 @@ func TestS21_ADeflateBombIsClosedWith1009(t *testing.T) {
 	// What has been flushed can follow itself.
 	block := append(deflated(t, strings.NewReader(strings.Repeat("0", 1<<20))), "\x00\x00\xff\xff"...)
 	bomb := bytes.Repeat(block, inflatesTo>>20)
-	r := rawDial(t, serve(t, &Server{Acceptor: accept(echoes), Compression: true, MaxMessage: limit}), offersDeflate)
+	r := rawDial(t, serve(t, &Server{Acceptor: peertest.Accept(echoes), Compression: true, MaxMessage: limit}), offersDeflate)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	r.send(text|rsv1, bomb)

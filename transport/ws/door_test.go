@@ -93,7 +93,7 @@ func TestS11_S20_RequestIsCheckedBeforeTheUpgrade(t *testing.T) {
 			}
 			switch status {
 			case 403, 426:
-				if m := parse(t, body); !m.IsError() {
+				if m := peertest.Parse(t, body); !m.IsError() {
 					t.Errorf("the body is %s", body)
 				}
 				if status == 426 && header.Get("Upgrade") != "websocket" {
@@ -109,7 +109,7 @@ func TestS11_S20_RequestIsCheckedBeforeTheUpgrade(t *testing.T) {
 }
 
 func TestS20_SubprotocolIsSelectedWhenOffered(t *testing.T) {
-	rpc := serve(t, &Server{Acceptor: accept(echoes)})
+	rpc := serve(t, &Server{Acceptor: peertest.Accept(echoes)})
 	tools := serve(t, &Server{Requests: echoes})
 	for _, c := range []struct{ name, at, offer, want string }{
 		{"mcp", rpc, "mcp", "mcp"},
@@ -127,7 +127,7 @@ func TestS20_SubprotocolIsSelectedWhenOffered(t *testing.T) {
 }
 
 func TestAMessageMayComeRightBehindTheHandshake(t *testing.T) {
-	at := serve(t, &Server{Acceptor: accept(echoes)})
+	at := serve(t, &Server{Acceptor: peertest.Accept(echoes)})
 	conn, err := net.Dial("tcp", strings.TrimPrefix(at, "ws://"))
 	if err != nil {
 		t.Fatal(err)
@@ -148,7 +148,7 @@ func TestAMessageMayComeRightBehindTheHandshake(t *testing.T) {
 
 func TestTooManyClientsGet503BeforeTheUpgrade(t *testing.T) {
 	peertest.NoLeak(t)
-	at := serve(t, &Server{Acceptor: accept(echoes), MaxConns: 2})
+	at := serve(t, &Server{Acceptor: peertest.Accept(echoes), MaxConns: 2})
 	first, second := rawDial(t, at), rawDial(t, at)
 	status, header, body := doRequest(t, "GET", at, nil)
 	if status != 503 || !strings.Contains(body, "-31004") || header.Get("Retry-After") == "" {
@@ -172,7 +172,7 @@ func TestTooManyClientsGet503BeforeTheUpgrade(t *testing.T) {
 }
 
 func TestFirstMessageDecidesWhatIsSpoken(t *testing.T) {
-	at := serve(t, &Server{Acceptor: accept(echoes), Requests: toolEcho})
+	at := serve(t, &Server{Acceptor: peertest.Accept(echoes), Requests: toolEcho})
 	const junk = `{"jsonrpc":"2.0","id":null,"error":`
 	for _, c := range []struct {
 		name, first, want string
@@ -226,7 +226,7 @@ func TestWhatIsNotServedIsRefusedAndSaysSo(t *testing.T) {
 	if got := r.message(); !strings.Contains(got, `"id":7`) || !strings.Contains(got, "JSON-RPC is not served here") {
 		t.Errorf("JSON-RPC got %s", got)
 	}
-	r = rawDial(t, serve(t, &Server{Acceptor: accept(echoes)}))
+	r = rawDial(t, serve(t, &Server{Acceptor: peertest.Accept(echoes)}))
 	r.sendText(`{"id":1,"name":"n"}`)
 	if got := r.message(); !strings.Contains(got, `"id":1`) || !strings.Contains(got, "tool frames are not served here") {
 		t.Errorf("a tool frame got %s", got)

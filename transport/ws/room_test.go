@@ -20,7 +20,7 @@ import (
 func TestS14_MessagesAreCountedWhileTheyAreRead(t *testing.T) {
 	peertest.NoLeak(t)
 	room := limit.NewBytes(1 << 20) // of which one key has half
-	s := &Server{Acceptor: accept(dragoman.Funcs{OnCall: func(_ context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
+	s := &Server{Acceptor: peertest.Accept(dragoman.Funcs{OnCall: func(_ context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
 		return req.Reply(nil)
 	}})}
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

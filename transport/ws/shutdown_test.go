@@ -16,7 +16,7 @@ import (
 func TestShutdownLetsRequestsFinishAndCloses1001(t *testing.T) {
 	peertest.NoLeak(t)
 	h := newBlockingPeer()
-	s := &Server{Acceptor: accept(h), Requests: h}
+	s := &Server{Acceptor: peertest.Accept(h), Requests: h}
 	at := serve(t, s)
 	busy, tools := rawDial(t, at, mcp), rawDial(t, at)
 	idle, silent := rawDial(t, at, mcp), rawDial(t, at)
@@ -24,8 +24,8 @@ func TestShutdownLetsRequestsFinishAndCloses1001(t *testing.T) {
 	_ = idle.message()
 	busy.sendText(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"slow"}}`)
 	tools.sendText(`{"id":1,"name":"slow"}`)
-	wait(t, h.began, "the first request")
-	wait(t, h.began, "the second request")
+	peertest.Receive(t, h.began, "the first request")
+	peertest.Receive(t, h.began, "the second request")
 	stopped := make(chan error, 1)
 	go func() { stopped <- s.Shutdown(t.Context()) }()
 	for _, r := range []*raw{idle, silent} {
@@ -46,7 +46,7 @@ func TestShutdownLetsRequestsFinishAndCloses1001(t *testing.T) {
 		r.want(`{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"let"}]}}`)
 		r.wantClose(1001)
 	}
-	if err := wait(t, stopped, "Shutdown returns"); err != nil {
+	if err := peertest.Receive(t, stopped, "Shutdown returns"); err != nil {
 		t.Error(err)
 	}
 }
@@ -63,13 +63,13 @@ func TestShutdownThatTakesTooLongCutsTheRest(t *testing.T) {
 	at := serve(t, s)
 	tools, stuck := rawDial(t, at), rawDial(t, at, mcp)
 	tools.sendText(`{"id":1,"name":"slow"}`)
-	wait(t, h.began, "the request")
-	wait(t, accepting, "Accept is called")
+	peertest.Receive(t, h.began, "the request")
+	peertest.Receive(t, accepting, "Accept is called")
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	stopped := make(chan error, 1)
 	go func() { stopped <- s.Shutdown(ctx) }()
-	if err := wait(t, h.ended, "the context of the request ends"); !errors.Is(err, dragoman.ErrClosed) {
+	if err := peertest.Receive(t, h.ended, "the context of the request ends"); !errors.Is(err, dragoman.ErrClosed) {
 		t.Errorf("it ended because of %v", err)
 	}
 	if last := tools.message(); !strings.Contains(last, "-31003") {
@@ -77,7 +77,7 @@ func TestShutdownThatTakesTooLongCutsTheRest(t *testing.T) {
 	}
 	tools.wantClose(1001)
 	stuck.wantClose(1001)
-	if err := wait(t, stopped, "Shutdown returns"); !errors.Is(err, context.DeadlineExceeded) {
+	if err := peertest.Receive(t, stopped, "Shutdown returns"); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Shutdown returned %v", err)
 	}
 }
@@ -86,7 +86,7 @@ func TestShutdownThatTakesTooLongCutsTheRest(t *testing.T) {
 func TestAnswersAndCancelsCountWhileTheServerStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ended := make(chan error, 1)
-		s := &Server{Acceptor: accept(dragoman.Funcs{OnCall: func(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+		s := &Server{Acceptor: peertest.Accept(dragoman.Funcs{OnCall: func(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 			if req.Method() == "wait" {
 				<-ctx.Done()
 				ended <- context.Cause(ctx)
@@ -105,7 +105,7 @@ func TestAnswersAndCancelsCountWhileTheServerStops(t *testing.T) {
 		r := rawIn(t, inMemory(t, s, &http.Server{}), mcp)
 		r.sendText(`{"jsonrpc":"2.0","id":7,"method":"wait"}`)
 		r.sendText(`{"jsonrpc":"2.0","id":8,"method":"ask"}`)
-		question := parse(t, r.message())
+		question := peertest.Parse(t, r.message())
 		stopped := make(chan error, 1)
 		go func() { stopped <- s.Shutdown(t.Context()) }()
 		synctest.Wait()
@@ -140,7 +140,7 @@ func TestShutdownObeysItsContext(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := &Server{PingInterval: -1, Acceptor: accept(dragoman.Funcs{OnCall: func(_ context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
+				s := &Server{PingInterval: -1, Acceptor: peertest.Accept(dragoman.Funcs{OnCall: func(_ context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
 					return test.call(req)
 				}})}
 				r := rawIn(t, inMemory(t, s, &http.Server{}), mcp)
@@ -163,7 +163,7 @@ func TestShutdownObeysItsContext(t *testing.T) {
 
 func TestNegativeMeansNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &Server{Acceptor: accept(echoes), MaxConns: -1, PingInterval: -1, WriteTimeout: -1}
+		s := &Server{Acceptor: peertest.Accept(echoes), MaxConns: -1, PingInterval: -1, WriteTimeout: -1}
 		r := rawIn(t, inMemory(t, s, &http.Server{}), mcp)
 		time.Sleep(time.Hour) // of the bubble
 		r.wantOpen()

@@ -83,7 +83,7 @@ func TestServerThatAnswersNoPingIsClosed(t *testing.T) {
 				}
 			}
 		}()
-		_, err := conn.Call(t.Context(), parse(t, asking("x")), nil)
+		_, err := conn.Call(t.Context(), peertest.Parse(t, asking("x")), nil)
 		if took := time.Since(begin); took != DefaultPingInterval+DefaultWriteTimeout || !errors.Is(err, errNoPong) {
 			t.Errorf("a call returned %v after %v", err, took)
 		}
@@ -125,7 +125,7 @@ func TestAnyFrameCountsAsAnAnswerToAPing(t *testing.T) {
 
 func TestDeadlinesOfTheHTTPServerDoNotCutSockets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := inMemory(t, &Server{Acceptor: accept(echoes), Requests: toolEcho}, &http.Server{
+		l := inMemory(t, &Server{Acceptor: peertest.Accept(echoes), Requests: toolEcho}, &http.Server{
 			ReadTimeout: time.Second, ReadHeaderTimeout: time.Second, WriteTimeout: time.Second, IdleTimeout: time.Second,
 		})
 		web := &http.Client{Transport: &http.Transport{DialContext: l.DialContext}, Timeout: time.Second}
@@ -133,7 +133,7 @@ func TestDeadlinesOfTheHTTPServerDoNotCutSockets(t *testing.T) {
 		conn := dial(t, &Client{URL: "http://localhost/", HTTP: web, PingInterval: -1}, nil)
 		for range 3 {
 			time.Sleep(10 * time.Minute)
-			if resp, err := conn.Call(t.Context(), parse(t, asking("x")), nil); err != nil || resp.String() != asked("x") {
+			if resp, err := conn.Call(t.Context(), peertest.Parse(t, asking("x")), nil); err != nil || resp.String() != asked("x") {
 				t.Fatalf("got %v, %v", resp, err)
 			}
 		}
@@ -228,7 +228,7 @@ func TestALargeMessageLetsPongsThrough(t *testing.T) {
 
 func TestS20_AFloodOfPingsCostsNoMemory(t *testing.T) {
 	peertest.NoLeak(t)
-	r := rawDial(t, serve(t, &Server{Acceptor: accept(echoes)}), mcp)
+	r := rawDial(t, serve(t, &Server{Acceptor: peertest.Accept(echoes)}), mcp)
 	r.wantOpen()
 	before := heap()
 	const n = 20_000
@@ -243,7 +243,7 @@ func TestS20_AFloodOfPingsCostsNoMemory(t *testing.T) {
 	for range n {
 		r.wantPong("flood")
 	}
-	wait(t, flood, "the flood is sent")
+	peertest.Receive(t, flood, "the flood is sent")
 	if grown := heap() - before; grown > 10<<20 {
 		t.Errorf("%d pings cost %d KiB", n, grown>>10)
 	}

@@ -43,7 +43,7 @@ func TestA01_A26_ToolFrameIsARequestOfTheNewestRevision(t *testing.T) {
 		},
 	}}))
 	r.sendText(`{"type":"call","id":"x","name":"n","arguments":{"a":[1.0,2e3]},"timeout":5}`)
-	req := wait(t, got, "the request")
+	req := peertest.Receive(t, got, "the request")
 	if err := protocol.CheckToolRequest(req); err != nil {
 		t.Error(err)
 	}
@@ -88,7 +88,7 @@ func TestA03_A30_BadToolFramesGetErrorsAndTheSocketGoesOn(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			r.TB = t
 			r.sendText(c.frame)
-			got := parse(t, r.message())
+			got := peertest.Parse(t, r.message())
 			if err := protocol.CheckToolError(got); err != nil || got.ID().String() != c.id || !strings.Contains(got.RPCError().Message, c.says) {
 				t.Errorf("got %s (%v)\nwant an error with id %s that says %q", got, err, c.id, c.says)
 			}
@@ -154,7 +154,7 @@ func TestA02_AnswersToToolFramesAreToolResponses(t *testing.T) {
 			if !strings.HasPrefix(got, `{"jsonrpc":"2.0","id":"i",`) || !strings.Contains(got, c.want) {
 				t.Errorf("got %s\nwant %s", got, c.want)
 			}
-			m := parse(t, got)
+			m := peertest.Parse(t, got)
 			if protocol.CheckToolResponse(m) != nil && protocol.CheckToolError(m) != nil {
 				t.Errorf("neither a tool response nor a tool error: %s", got)
 			}
@@ -194,17 +194,17 @@ func TestS20_ToolFramesRunSideBySideAndAnIDInUseIsRefused(t *testing.T) {
 	r := rawDial(t, serve(t, &Server{Requests: h}))
 	r.sendText(`{"id":1,"name":"slow"}`)
 	r.sendText(`{"id":"1","name":"slow"}`) // another id
-	wait(t, h.began, "the first call")
-	wait(t, h.began, "the second call")
+	peertest.Receive(t, h.began, "the first call")
+	peertest.Receive(t, h.began, "the second call")
 	r.sendText(`{"id":1,"name":"slow"}`)
-	if got := parse(t, r.message()); got.ID().String() != "1" || !got.IsError() || !strings.Contains(got.RPCError().Message, "in use") {
+	if got := peertest.Parse(t, r.message()); got.ID().String() != "1" || !got.IsError() || !strings.Contains(got.RPCError().Message, "in use") {
 		t.Errorf("the second call with id 1 got %s", got)
 	}
 	r.sendText(`{"id":2,"name":"quick"}`)
 	r.want(`{"jsonrpc":"2.0","id":2,"result":{"content":[{"type":"text","text":"quick"}]}}`)
 	close(h.let)
 	for range 2 {
-		if got := parse(t, r.message()); got.IsError() {
+		if got := peertest.Parse(t, r.message()); got.IsError() {
 			t.Errorf("got %s", got)
 		}
 	}
@@ -216,12 +216,12 @@ func TestToolFramesOverTheLimitAreRefused(t *testing.T) {
 	for i := range 1025 {
 		r.sendText(fmt.Sprintf(`{"id":%d,"name":"slow"}`, i))
 	}
-	if got := parse(t, r.message()); !got.IsError() || got.RPCError().Code != protocol.CodeOverloaded || got.ID().String() != "1024" {
+	if got := peertest.Parse(t, r.message()); !got.IsError() || got.RPCError().Code != protocol.CodeOverloaded || got.ID().String() != "1024" {
 		t.Errorf("call 1,025 got %s", got)
 	}
 	close(h.let)
 	for range 1024 {
-		if got := parse(t, r.message()); got.IsError() {
+		if got := peertest.Parse(t, r.message()); got.IsError() {
 			t.Fatalf("got %s", got)
 		}
 	}
@@ -238,12 +238,12 @@ func TestS20_TheEndOfTheSocketCancelsCalls(t *testing.T) {
 			t.Run(name+" "+dialect, func(t *testing.T) {
 				peertest.NoLeak(t)
 				h := newBlockingPeer()
-				r := rawDial(t, serve(t, &Server{Requests: h, Acceptor: accept(h)}))
+				r := rawDial(t, serve(t, &Server{Requests: h, Acceptor: peertest.Accept(h)}))
 				r.sendText(message)
-				wait(t, h.began, "the call")
+				peertest.Receive(t, h.began, "the call")
 				begin := time.Now()
 				end(r)
-				if err := wait(t, h.ended, "the end of the call's context"); !errors.Is(err, dragoman.ErrClosed) {
+				if err := peertest.Receive(t, h.ended, "the end of the call's context"); !errors.Is(err, dragoman.ErrClosed) {
 					t.Errorf("the context ended because of %v", err)
 				}
 				if took := time.Since(begin); took > 5*time.Second {

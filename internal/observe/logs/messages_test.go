@@ -10,16 +10,8 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/event"
 	"github.com/dragoman-mcp/dragoman/internal/observe/logs"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/peertest"
 )
-
-func message(t *testing.T, text string) *dragoman.Message {
-	t.Helper()
-	m, err := dragoman.Parse([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
-}
 
 // A cutter is a peer that can do more than its two methods.
 type cutter struct{ dragoman.Peer }
@@ -35,22 +27,22 @@ func TestEachMessageOfACallIsALineInItsOrder(t *testing.T) {
 		}
 		return a
 	}}))
-	answer := message(t, `{"jsonrpc":"2.0","id":7,"result":{"token":"hush"}}`)
+	answer := peertest.Parse(t, `{"jsonrpc":"2.0","id":7,"result":{"token":"hush"}}`)
 	p := event.Observe(cutter{dragoman.Funcs{OnCall: func(ctx context.Context, _ *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
-		_ = from.Notify(ctx, message(t, `{"jsonrpc":"2.0","method":"notifications/progress","params":{}}`))
-		_, _ = from.Call(ctx, message(t, `{"jsonrpc":"2.0","id":"q","method":"roots/list"}`), nil)
+		_ = from.Notify(ctx, peertest.Parse(t, `{"jsonrpc":"2.0","method":"notifications/progress","params":{}}`))
+		_, _ = from.Call(ctx, peertest.Parse(t, `{"jsonrpc":"2.0","id":"q","method":"roots/list"}`), nil)
 		return answer, nil
 	}}}, new(event.Link), event.Observers{&logs.Messages{Log: log}})
 	client := dragoman.Funcs{
 		OnCall: func(context.Context, *dragoman.Message, dragoman.Peer) (*dragoman.Message, error) {
-			return message(t, `{"jsonrpc":"2.0","id":"q","error":{"code":1,"message":"no"}}`), nil
+			return peertest.Parse(t, `{"jsonrpc":"2.0","id":"q","error":{"code":1,"message":"no"}}`), nil
 		},
 		OnNotify: func(context.Context, *dragoman.Message) error { return nil },
 	}
 	call := func() string {
 		t.Helper()
 		out.Reset()
-		resp, err := p.Call(t.Context(), message(t, `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"echo"}}`), client)
+		resp, err := p.Call(t.Context(), peertest.Parse(t, `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"echo"}}`), client)
 		if resp != answer || err != nil {
 			t.Errorf("the answer is %v, %v", resp, err)
 		}
@@ -73,7 +65,7 @@ msg="dragoman → client" kind=result id=7 json="{\"jsonrpc\":\"2.0\",\"id\":7,\
 		t.Error("it hides what the peer can do")
 	}
 	out.Reset()
-	_ = p.Notify(t.Context(), message(t, `{"jsonrpc":"2.0","method":"notifications/cancelled"}`))
+	_ = p.Notify(t.Context(), peertest.Parse(t, `{"jsonrpc":"2.0","method":"notifications/cancelled"}`))
 	if !strings.HasPrefix(out.String(), `msg="client → dragoman" method=notifications/cancelled`) {
 		t.Errorf("a notification: %s", out.String())
 	}
@@ -121,7 +113,7 @@ func TestLevelThatIsChangedHoldsForConversationsThatAreOpen(t *testing.T) {
 			for _, want := range []int{0, 4, 0} { // a request and its answer, each way
 				out.Reset()
 				for _, to := range []dragoman.Peer{there, back} {
-					if _, err := to.Call(t.Context(), message(t, `{"jsonrpc":"2.0","id":1,"method":"ping"}`), nil); err != nil {
+					if _, err := to.Call(t.Context(), peertest.Parse(t, `{"jsonrpc":"2.0","id":1,"method":"ping"}`), nil); err != nil {
 						t.Fatal(err)
 					}
 				}

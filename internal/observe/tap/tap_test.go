@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/peertest"
 )
 
 // splitAll splits a stream that comes in pieces.
@@ -160,15 +160,6 @@ func TestACommandEndsWhenNobodyReadsIt(t *testing.T) {
 	}
 }
 
-func message(t *testing.T, text string) *dragoman.Message {
-	t.Helper()
-	m, err := dragoman.Parse([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
-}
-
 func TestAnswersAreShownWithTheirRequests(t *testing.T) {
 	c := newConversation()
 	at := time.Date(2026, 11, 17, 1, 2, 3, 0, time.Local)
@@ -204,9 +195,9 @@ func TestAnswersAreShownWithTheirRequests(t *testing.T) {
 }
 
 func TestFiltersKeepBackWhatIsNotWanted(t *testing.T) {
-	req := Of(Client, message(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x"}}`))
-	good := AnswerTo(&req, req.Time, message(t, `{"jsonrpc":"2.0","id":1,"result":{}}`), nil)
-	bad := AnswerTo(&req, req.Time, message(t, `{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"m"}}`), nil)
+	req := Of(Client, peertest.Parse(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x"}}`))
+	good := AnswerTo(&req, req.Time, peertest.Parse(t, `{"jsonrpc":"2.0","id":1,"result":{}}`), nil)
+	bad := AnswerTo(&req, req.Time, peertest.Parse(t, `{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"m"}}`), nil)
 	lost := AnswerTo(&req, req.Time.Add(-time.Second), nil, io.EOF)
 	for _, test := range []struct {
 		filter Filter
@@ -235,7 +226,7 @@ func TestFiltersKeepBackWhatIsNotWanted(t *testing.T) {
 
 func TestSecretsAreMaskedUnlessTheRecordIsToHaveThem(t *testing.T) {
 	long := strings.Repeat(`say \"x\" `, 1000)
-	e := Of(Client, message(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x","arguments":{"password":"canary","n":1.50,"long":"`+long+`"}}}`))
+	e := Of(Client, peertest.Parse(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x","arguments":{"password":"canary","n":1.50,"long":"`+long+`"}}}`))
 	var masked, plain, shown bytes.Buffer
 	for _, err := range []error{
 		(&Recorder{W: &masked}).Record(e), (&Recorder{W: &plain, Unmasked: true}).Record(e), (&Printer{W: &shown, Body: true, Color: true}).Show(e), (&Printer{W: &shown, JSON: true}).Show(e),

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/peertest"
 	"github.com/dragoman-mcp/dragoman/internal/wire/jsonrpc"
 )
 
@@ -37,11 +38,11 @@ func TestLogMessagesOfACancelledCallDoNotReachTheNextCaller(t *testing.T) {
 				if !c.sent {
 					cancel()
 				}
-				one := call(ctx, conn, request(t, `{"jsonrpc":"2.0","id":1,"method":"a"}`), first)
+				one := call(ctx, conn, peertest.Parse(t, `{"jsonrpc":"2.0","id":1,"method":"a"}`), first)
 				synctest.Wait()
 				cancel()
 				await(t, one)
-				two := call(t.Context(), conn, request(t, `{"jsonrpc":"2.0","id":2,"method":"b"}`), second)
+				two := call(t.Context(), conn, peertest.Parse(t, `{"jsonrpc":"2.0","id":2,"method":"b"}`), second)
 				synctest.Wait()
 				c.then(w)
 				w.say(log)
@@ -59,12 +60,12 @@ func TestLogMessagesOfACancelledCallDoNotReachTheNextCaller(t *testing.T) {
 func TestAnErrorWithoutAnIdStillEndsTheOnlyCallAfterACancelledOne(t *testing.T) {
 	c, w := start(t, nil, nil)
 	ctx, cancel := context.WithCancel(t.Context())
-	one := call(ctx, c, request(t, `{"jsonrpc":"2.0","id":1,"method":"a"}`), nil)
+	one := call(ctx, c, peertest.Parse(t, `{"jsonrpc":"2.0","id":1,"method":"a"}`), nil)
 	w.hear(t)
 	cancel()
 	await(t, one)
 	w.hear(t)
-	two := call(t.Context(), c, request(t, `{"jsonrpc":"2.0","id":2,"method":"b"}`), nil)
+	two := call(t.Context(), c, peertest.Parse(t, `{"jsonrpc":"2.0","id":2,"method":"b"}`), nil)
 	w.hear(t)
 	w.say(`{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"no"}}`)
 	if r := await(t, two); r.err != nil || r.resp.ID() != dragoman.IntID(2) {

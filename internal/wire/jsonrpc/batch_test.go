@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/peertest"
 	"github.com/dragoman-mcp/dragoman/internal/wire/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
@@ -29,7 +30,7 @@ func TestB01_BatchIsAnsweredByABatchWhereTheRevisionHasThem(t *testing.T) {
 			w.say(batch)
 			got := w.hearText(t)
 			if !rev.HasBatch() {
-				if m := request(t, got); m.RPCError().Code != protocol.CodeInvalidRequest {
+				if m := peertest.Parse(t, got); m.RPCError().Code != protocol.CodeInvalidRequest {
 					t.Errorf("refused by %s", got)
 				}
 				return

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/peertest"
 	"github.com/dragoman-mcp/dragoman/internal/wire/jsonrpc"
 )
 
@@ -84,7 +85,7 @@ func TestDrainMayBeCalledWhenTheConversationIsOver(t *testing.T) {
 		c.Start(nil)
 		ends := make(chan error, 4)
 		for _, f := range []func() error{
-			func() error { return c.Notify(t.Context(), request(t, `{"jsonrpc":"2.0","method":"x"}`)) },
+			func() error { return c.Notify(t.Context(), peertest.Parse(t, `{"jsonrpc":"2.0","method":"x"}`)) },
 			func() error { return c.Drain(t.Context()) },
 			c.Close,
 			func() error { return c.Drain(t.Context()) },

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/dragoman-mcp/dragoman/internal/testkit/peertest"
 	"github.com/dragoman-mcp/dragoman/internal/wire/jsonrpc"
 )
 
@@ -13,7 +14,7 @@ func TestS23_D04_NoTwoConversationsUseTheSameID(t *testing.T) {
 	for range 2 {
 		c, w := start(t, nil, nil)
 		for range each {
-			done := call(t.Context(), c, request(t, `{"jsonrpc":"2.0","id":1,"method":"a","params":{"_meta":{"progressToken":1}}}`), nil)
+			done := call(t.Context(), c, peertest.Parse(t, `{"jsonrpc":"2.0","id":1,"method":"a","params":{"_meta":{"progressToken":1}}}`), nil)
 			m := w.hear(t)
 			id, ok := m.ID().Int()
 			if !ok || id < 1<<30 || id >= 1<<31 {
@@ -42,9 +43,9 @@ func TestWhatIsAnotherConversationsIsDropped(t *testing.T) {
 	c, w := start(t, nil, nil)
 	other, wire := start(t, nil, nil)
 	told := make(notes, 1)
-	done := call(t.Context(), c, request(t, ask), told)
+	done := call(t.Context(), c, peertest.Parse(t, ask), told)
 	w.hear(t)
-	theirs := call(t.Context(), other, request(t, ask), told)
+	theirs := call(t.Context(), other, peertest.Parse(t, ask), told)
 	id := wire.hear(t).ID()
 	for _, text := range []string{
 		`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":1}}`,

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/peertest"
 	"github.com/dragoman-mcp/dragoman/internal/wire/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
@@ -56,10 +57,10 @@ func expired(t *testing.T, done <-chan reply) {
 
 func TestCallThatTakesTooLongEndsAndIsCancelled(t *testing.T) {
 	limited(t, nil, func(t *testing.T, c *jsonrpc.Conn, w *wire) {
-		first := call(t.Context(), c, request(t, `{"jsonrpc":"2.0","id":"a","method":"a"}`), nil)
+		first := call(t.Context(), c, peertest.Parse(t, `{"jsonrpc":"2.0","id":"a","method":"a"}`), nil)
 		w.hear(t)
 		time.Sleep(callLimit / 2)
-		second := call(t.Context(), c, request(t, `{"jsonrpc":"2.0","id":"b","method":"b"}`), nil)
+		second := call(t.Context(), c, peertest.Parse(t, `{"jsonrpc":"2.0","id":"b","method":"b"}`), nil)
 		w.hear(t)
 		time.Sleep(callLimit/2 - 1)
 		pending(t, first)
@@ -76,7 +77,7 @@ func TestCallThatTakesTooLongEndsAndIsCancelled(t *testing.T) {
 		w.say(`{"jsonrpc":"2.0","id":#1,"result":{}}`)
 
 		time.Sleep(3 * callLimit) // with nothing under way
-		third := call(t.Context(), c, request(t, `{"jsonrpc":"2.0","id":"c","method":"c"}`), nil)
+		third := call(t.Context(), c, peertest.Parse(t, `{"jsonrpc":"2.0","id":"c","method":"c"}`), nil)
 		time.Sleep(callLimit - 1)
 		pending(t, third)
 		time.Sleep(time.Nanosecond)
@@ -86,7 +87,7 @@ func TestCallThatTakesTooLongEndsAndIsCancelled(t *testing.T) {
 
 func TestProgressCountsAnewForACall(t *testing.T) {
 	limited(t, nil, func(t *testing.T, c *jsonrpc.Conn, w *wire) {
-		done := call(t.Context(), c, request(t, `{"jsonrpc":"2.0","id":"a","method":"a","params":{"_meta":{"progressToken":1}}}`), make(notes, 8))
+		done := call(t.Context(), c, peertest.Parse(t, `{"jsonrpc":"2.0","id":"a","method":"a","params":{"_meta":{"progressToken":1}}}`), make(notes, 8))
 		for range 5 {
 			time.Sleep(callLimit - 1)
 			w.say(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":#1,"progress":1}}`)
@@ -104,7 +105,7 @@ func TestCallTakesNoTimeWhileItsQuestionIsAnswered(t *testing.T) {
 			time.Sleep(5 * callLimit)
 			return q.Reply(nil)
 		}}
-		done := call(t.Context(), c, request(t, `{"jsonrpc":"2.0","id":"a","method":"a"}`), user)
+		done := call(t.Context(), c, peertest.Parse(t, `{"jsonrpc":"2.0","id":"a","method":"a"}`), user)
 		w.hear(t)
 		w.say(`{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{}}`)
 		time.Sleep(5 * callLimit)
@@ -118,7 +119,7 @@ func TestCallTakesNoTimeWhileItsQuestionIsAnswered(t *testing.T) {
 
 func TestListenMayTakeForEver(t *testing.T) {
 	limited(t, nil, func(t *testing.T, c *jsonrpc.Conn, _ *wire) {
-		done := call(t.Context(), c, request(t, `{"jsonrpc":"2.0","id":"a","method":"subscriptions/listen","params":{}}`), nil)
+		done := call(t.Context(), c, peertest.Parse(t, `{"jsonrpc":"2.0","id":"a","method":"subscriptions/listen","params":{}}`), nil)
 		time.Sleep(10 * callLimit)
 		pending(t, done)
 		_ = c.Close()
@@ -132,9 +133,9 @@ func TestListenMayTakeForEver(t *testing.T) {
 func TestCallThatWaitsForRoomTakesTooLongToo(t *testing.T) {
 	limited(t, &jsonrpc.Options{MaxQueue: 160, Queued: true}, func(t *testing.T, c *jsonrpc.Conn, w *wire) {
 		w.hold = make(chan struct{})
-		first := call(t.Context(), c, request(t, `{"jsonrpc":"2.0","id":"a","method":"a"}`), nil)
+		first := call(t.Context(), c, peertest.Parse(t, `{"jsonrpc":"2.0","id":"a","method":"a"}`), nil)
 		synctest.Wait()
-		second := call(t.Context(), c, request(t, `{"jsonrpc":"2.0","id":"b","method":"`+strings.Repeat("b", 160)+`"}`), nil)
+		second := call(t.Context(), c, peertest.Parse(t, `{"jsonrpc":"2.0","id":"b","method":"`+strings.Repeat("b", 160)+`"}`), nil)
 		time.Sleep(callLimit - 1)
 		pending(t, first)
 		pending(t, second)
@@ -159,10 +160,10 @@ func TestWhatComesBeforeARequestIsSentIsTakenAfterwards(t *testing.T) {
 	limited(t, &jsonrpc.Options{MaxQueue: 160, Queued: true}, func(t *testing.T, c *jsonrpc.Conn, w *wire) {
 		w.hold = make(chan struct{})
 		id := jsonrpc.NewID[any](nil) + 2 // the second call's
-		call(t.Context(), c, request(t, `{"jsonrpc":"2.0","id":"a","method":"a"}`), nil)
+		call(t.Context(), c, peertest.Parse(t, `{"jsonrpc":"2.0","id":"a","method":"a"}`), nil)
 		synctest.Wait()
 		told := make(notes, 1)
-		second := call(t.Context(), c, request(t, `{"jsonrpc":"2.0","id":"b","method":"`+strings.Repeat("b", 160)+`","params":{"_meta":{"progressToken":2}}}`), told)
+		second := call(t.Context(), c, peertest.Parse(t, `{"jsonrpc":"2.0","id":"b","method":"`+strings.Repeat("b", 160)+`","params":{"_meta":{"progressToken":2}}}`), told)
 		synctest.Wait()
 		w.say(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%d,"progress":1}}`, id))
 		pending(t, second)
@@ -192,7 +193,7 @@ func TestQuestionThatTheLocalPeerIsAskedOutlivesTheOnlyCallAndStopsTheClock(t *t
 		from := dragoman.Funcs{OnCall: func(context.Context, *dragoman.Message, dragoman.Peer) (*dragoman.Message, error) {
 			return nil, errors.New("the call is not to be asked")
 		}}
-		first := call(t.Context(), c, request(t, `{"jsonrpc":"2.0","id":"a","method":"a"}`), from)
+		first := call(t.Context(), c, peertest.Parse(t, `{"jsonrpc":"2.0","id":"a","method":"a"}`), from)
 		w.hear(t)
 		w.say(`{"jsonrpc":"2.0","id":"q","method":"elicitation/create"}`)
 		ctx := <-asked

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/peertest"
 	"github.com/dragoman-mcp/dragoman/internal/wire/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
@@ -18,7 +19,7 @@ import (
 func TestIdsAndTokensAreOursOnTheWireAndTheCallersBehindIt(t *testing.T) {
 	c, w := start(t, nil, nil)
 	told := make(notes, 8)
-	done := call(t.Context(), c, request(t, `{"jsonrpc":"2.0","id":"a\u00e9","method":"tools/call","params":{"name":"x","n":12345678901234567890,"_meta":{"progressToken":"tok","k":1}}}`), told)
+	done := call(t.Context(), c, peertest.Parse(t, `{"jsonrpc":"2.0","id":"a\u00e9","method":"tools/call","params":{"name":"x","n":12345678901234567890,"_meta":{"progressToken":"tok","k":1}}}`), told)
 
 	sent := w.hearText(t)
 	want := `{"jsonrpc":"2.0","id":#1,"method":"tools/call","params":{"name":"x","n":12345678901234567890,"_meta":{"progressToken":#1,"k":1}}}`
@@ -39,7 +40,7 @@ func TestIdsAndTokensAreOursOnTheWireAndTheCallersBehindIt(t *testing.T) {
 func TestD04_LateDoubleAndUnknownAnswersAreDropped(t *testing.T) {
 	c, w := start(t, nil, nil)
 	ctx, cancel := context.WithCancel(t.Context())
-	first := call(ctx, c, request(t, `{"jsonrpc":"2.0","id":7,"method":"a"}`), nil)
+	first := call(ctx, c, peertest.Parse(t, `{"jsonrpc":"2.0","id":7,"method":"a"}`), nil)
 	w.hear(t)
 	cancel()
 	await(t, first)
@@ -49,14 +50,14 @@ func TestD04_LateDoubleAndUnknownAnswersAreDropped(t *testing.T) {
 	w.say(`{"jsonrpc":"2.0","id":#1,"result":{}}`)    // late
 	w.say(`{"jsonrpc":"2.0","id":99,"result":{}}`)    // never asked
 	w.say(`{"jsonrpc":"2.0","id":"one","result":{}}`) // not even a number
-	second := call(t.Context(), c, request(t, `{"jsonrpc":"2.0","id":8,"method":"b"}`), nil)
+	second := call(t.Context(), c, peertest.Parse(t, `{"jsonrpc":"2.0","id":8,"method":"b"}`), nil)
 	w.hear(t)
 	w.say(`{"jsonrpc":"2.0","id":#2,"result":{"first":true}}`)
 	w.say(`{"jsonrpc":"2.0","id":#2,"result":{"first":false}}`) // double
 	if r := await(t, second); r.err != nil || string(r.resp.Get("first")) != "true" {
 		t.Errorf("answer: %v, %v", r.resp, r.err)
 	}
-	third := call(t.Context(), c, request(t, `{"jsonrpc":"2.0","id":9,"method":"c"}`), nil)
+	third := call(t.Context(), c, peertest.Parse(t, `{"jsonrpc":"2.0","id":9,"method":"c"}`), nil)
 	w.hear(t)
 	w.say(`{"jsonrpc":"2.0","id":#3,"result":{"third":true}}`)
 	if r := await(t, third); r.err != nil || string(r.resp.Get("third")) != "true" {
@@ -67,13 +68,13 @@ func TestD04_LateDoubleAndUnknownAnswersAreDropped(t *testing.T) {
 func TestInitializeIsNotCancelled(t *testing.T) {
 	c, w := start(t, nil, nil)
 	ctx, cancel := context.WithCancel(t.Context())
-	done := call(ctx, c, request(t, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}`), nil)
+	done := call(ctx, c, peertest.Parse(t, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}`), nil)
 	w.hear(t)
 	cancel()
 	if r := await(t, done); !errors.Is(r.err, context.Canceled) {
 		t.Errorf("Call returned %v", r.err)
 	}
-	probe := call(t.Context(), c, request(t, `{"jsonrpc":"2.0","id":2,"method":"ping"}`), nil)
+	probe := call(t.Context(), c, peertest.Parse(t, `{"jsonrpc":"2.0","id":2,"method":"ping"}`), nil)
 	if m := w.hear(t); m.Method() != "ping" {
 		t.Errorf("the wire carries %s, want the ping", m)
 	}
@@ -83,7 +84,7 @@ func TestInitializeIsNotCancelled(t *testing.T) {
 
 func TestErrorWithoutIdEndsTheOnlyCall(t *testing.T) {
 	c, w := start(t, nil, nil)
-	done := call(t.Context(), c, request(t, `{"jsonrpc":"2.0","id":"q","method":"a"}`), nil)
+	done := call(t.Context(), c, peertest.Parse(t, `{"jsonrpc":"2.0","id":"q","method":"a"}`), nil)
 	w.hear(t)
 	w.say(`{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"no"}}`)
 	r := await(t, done)
@@ -113,16 +114,16 @@ func TestServersQuestionGoesToTheOnlyCallElseToTheLocalPeer(t *testing.T) {
 		}
 	}
 	ask("local")
-	one := call(t.Context(), c, request(t, `{"jsonrpc":"2.0","id":1,"method":"a"}`), tagged("one"))
+	one := call(t.Context(), c, peertest.Parse(t, `{"jsonrpc":"2.0","id":1,"method":"a"}`), tagged("one"))
 	w.hear(t)
 	ask("one")
-	listen := call(t.Context(), c, request(t, `{"jsonrpc":"2.0","id":2,"method":"subscriptions/listen","params":{}}`), tagged("listen"))
+	listen := call(t.Context(), c, peertest.Parse(t, `{"jsonrpc":"2.0","id":2,"method":"subscriptions/listen","params":{}}`), tagged("listen"))
 	w.hear(t)
 	ask("one") // a listen is no call in that count
-	discover := call(t.Context(), c, request(t, `{"jsonrpc":"2.0","id":4,"method":"server/discover","params":{}}`), tagged("discover"))
+	discover := call(t.Context(), c, peertest.Parse(t, `{"jsonrpc":"2.0","id":4,"method":"server/discover","params":{}}`), tagged("discover"))
 	w.hear(t)
 	ask("one") // nor is a discover that the server may have ignored
-	two := call(t.Context(), c, request(t, `{"jsonrpc":"2.0","id":3,"method":"a"}`), tagged("two"))
+	two := call(t.Context(), c, peertest.Parse(t, `{"jsonrpc":"2.0","id":3,"method":"a"}`), tagged("two"))
 	w.hear(t)
 	ask("local")
 	for i := 1; i <= 4; i++ {
@@ -136,10 +137,10 @@ func TestServersQuestionGoesToTheOnlyCallElseToTheLocalPeer(t *testing.T) {
 func TestTooManyCallsAreRefusedAndNotSent(t *testing.T) {
 	c, w := start(t, nil, &jsonrpc.Options{MaxCalls: 2})
 	for i := range 2 {
-		call(t.Context(), c, request(t, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"a"}`, i)), nil)
+		call(t.Context(), c, peertest.Parse(t, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"a"}`, i)), nil)
 		w.hear(t)
 	}
-	if _, err := c.Call(t.Context(), request(t, `{"jsonrpc":"2.0","id":3,"method":"a"}`), nil); !errors.Is(err, dragoman.ErrOverloaded) {
+	if _, err := c.Call(t.Context(), peertest.Parse(t, `{"jsonrpc":"2.0","id":3,"method":"a"}`), nil); !errors.Is(err, dragoman.ErrOverloaded) {
 		t.Errorf("third call: %v, want ErrOverloaded", err)
 	}
 	if len(w.sent) != 0 {
@@ -199,7 +200,7 @@ func TestA12_BadInputIsAnsweredAndTheStreamGoesOn(t *testing.T) {
 
 func TestD11_JunkIsSkippedByAClient(t *testing.T) {
 	c, w := start(t, nil, nil)
-	done := call(t.Context(), c, request(t, `{"jsonrpc":"2.0","id":1,"method":"a"}`), nil)
+	done := call(t.Context(), c, peertest.Parse(t, `{"jsonrpc":"2.0","id":1,"method":"a"}`), nil)
 	w.hear(t)
 	w.say("Server is starting…")
 	w.say(`{"level":"info","msg":"ready"}`)
@@ -215,7 +216,7 @@ func TestD11_JunkIsSkippedByAClient(t *testing.T) {
 
 func TestMalformedAnswerEndsItsCall(t *testing.T) {
 	c, w := start(t, nil, nil)
-	done := call(t.Context(), c, request(t, `{"jsonrpc":"2.0","id":"q","method":"a"}`), nil)
+	done := call(t.Context(), c, peertest.Parse(t, `{"jsonrpc":"2.0","id":"q","method":"a"}`), nil)
 	w.hear(t)
 	w.say(`{"jsonrpc":"2.0","id":#1,"result":{},"error":{"code":1,"message":"both"}}`)
 	var bad *dragoman.ParseError
@@ -235,7 +236,7 @@ func TestOversizeAnswerEndsItsCall(t *testing.T) {
 			c := jsonrpc.New(&faulty{wire: w, errs: bad}, nil)
 			c.Start(nil)
 			t.Cleanup(func() { _ = c.Close() })
-			done := call(t.Context(), c, request(t, `{"jsonrpc":"2.0","id":1,"method":"a"}`), nil)
+			done := call(t.Context(), c, peertest.Parse(t, `{"jsonrpc":"2.0","id":1,"method":"a"}`), nil)
 			w.hear(t)
 			bad <- &jsonrpc.BadFrame{Err: dragoman.ErrTooLarge, Head: []byte(w.real(test.head)), Tail: []byte(w.real(test.tail))}
 			if r := await(t, done); !errors.Is(r.err, dragoman.ErrTooLarge) {
@@ -309,7 +310,7 @@ func TestC14_WritesThatGatherGoTogether(t *testing.T) {
 	c := jsonrpc.New(w, nil)
 	c.Start(nil)
 	defer c.Close()
-	note := request(t, `{"jsonrpc":"2.0","method":"n"}`)
+	note := peertest.Parse(t, `{"jsonrpc":"2.0","method":"n"}`)
 	for range 100 {
 		if err := c.Notify(t.Context(), note); err != nil {
 			t.Fatal(err)
@@ -339,7 +340,7 @@ func TestProgressOfEveryCallIsToldThoughOthersFillTheQueue(t *testing.T) {
 		c, w := heldUp(1000)
 		defer c.Close()
 		notify := func(text string) {
-			if err := c.Notify(t.Context(), request(t, text)); err != nil {
+			if err := c.Notify(t.Context(), peertest.Parse(t, text)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -368,7 +369,7 @@ func TestD14_SlowReaderBoundsWhatIsQueued(t *testing.T) {
 		c, w := heldUp(1000)
 		defer c.Close()
 		pad := strings.Repeat("x", 100)
-		logNote := request(t, `{"jsonrpc":"2.0","method":"notifications/message","params":{"data":"`+pad+`"}}`)
+		logNote := peertest.Parse(t, `{"jsonrpc":"2.0","method":"notifications/message","params":{"data":"`+pad+`"}}`)
 		for range 100 {
 			if err := c.Notify(t.Context(), logNote); err != nil {
 				t.Fatal(err)
@@ -376,18 +377,18 @@ func TestD14_SlowReaderBoundsWhatIsQueued(t *testing.T) {
 			synctest.Wait() // the first is being written, the others wait
 		}
 		for i := range 100 {
-			if err := c.Notify(t.Context(), request(t, fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":%d}}`, i))); err != nil {
+			if err := c.Notify(t.Context(), peertest.Parse(t, fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":%d}}`, i))); err != nil {
 				t.Fatal(err)
 			}
 		}
 		// A call waits for room, as long as its caller does.
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 		defer cancel()
-		if _, err := c.Call(ctx, request(t, `{"jsonrpc":"2.0","id":1,"method":"a","params":{"p":"`+pad+`"}}`), nil); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := c.Call(ctx, peertest.Parse(t, `{"jsonrpc":"2.0","id":1,"method":"a","params":{"p":"`+pad+`"}}`), nil); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("Call: %v", err)
 		}
 		// What must not be lost ends the conversation when it gets too much.
-		change := request(t, `{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{"p":"`+pad+`"}}`)
+		change := peertest.Parse(t, `{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{"p":"`+pad+`"}}`)
 		var err error
 		for range 30 {
 			if err = c.Notify(t.Context(), change); err != nil {
@@ -416,7 +417,7 @@ func TestStalledReaderIsCut(t *testing.T) {
 		c := jsonrpc.New(w, &jsonrpc.Options{Stall: time.Minute})
 		c.Start(nil)
 		begin := time.Now()
-		_, err := c.Call(t.Context(), request(t, `{"jsonrpc":"2.0","id":1,"method":"a"}`), nil)
+		_, err := c.Call(t.Context(), peertest.Parse(t, `{"jsonrpc":"2.0","id":1,"method":"a"}`), nil)
 		if !errors.Is(err, dragoman.ErrSlow) || time.Since(begin) != time.Minute {
 			t.Errorf("after %v: %v, want ErrSlow after a minute", time.Since(begin), err)
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/peertest"
 	"github.com/dragoman-mcp/dragoman/internal/wire/jsonrpc"
 )
 
@@ -18,7 +19,7 @@ func TestCallerDoesNotWaitForASlowWriteWhenAllIsQueued(t *testing.T) {
 	t.Cleanup(func() { _ = c.Close() })
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	got := await(t, call(ctx, c, request(t, `{"jsonrpc":"2.0","id":1,"method":"a"}`), nil))
+	got := await(t, call(ctx, c, peertest.Parse(t, `{"jsonrpc":"2.0","id":1,"method":"a"}`), nil))
 	if !errors.Is(got.err, context.DeadlineExceeded) {
 		t.Errorf("got %v, want the end of the context", got.err)
 	}
@@ -48,9 +49,9 @@ func TestStreamMayFailOneCall(t *testing.T) {
 	c := jsonrpc.New(f, nil)
 	c.Start(nil)
 	t.Cleanup(func() { _ = c.Close() })
-	one := call(t.Context(), c, request(t, `{"jsonrpc":"2.0","id":"a","method":"a"}`), nil)
+	one := call(t.Context(), c, peertest.Parse(t, `{"jsonrpc":"2.0","id":"a","method":"a"}`), nil)
 	first := f.hear(t).ID()
-	two := call(t.Context(), c, request(t, `{"jsonrpc":"2.0","id":"b","method":"b"}`), nil)
+	two := call(t.Context(), c, peertest.Parse(t, `{"jsonrpc":"2.0","id":"b","method":"b"}`), nil)
 	f.hear(t)
 	refused := errors.New("refused")
 	f.bad <- &jsonrpc.BadFrame{Err: refused, Call: first}

@@ -13,18 +13,10 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/peertest"
 	"github.com/dragoman-mcp/dragoman/internal/wire/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
-
-func message(t *testing.T, text string) *dragoman.Message {
-	t.Helper()
-	m, err := dragoman.Parse([]byte(text))
-	if err != nil {
-		t.Fatalf("%s: %v", text, err)
-	}
-	return m
-}
 
 // An owner notes when and how its call ended.
 type owner struct {
@@ -42,7 +34,7 @@ func (o *owner) Ended(err error) {
 func begin(t *testing.T, table *jsonrpc.Calls, from dragoman.Peer) *owner {
 	t.Helper()
 	o := &owner{ended: make(chan error, 2)}
-	req := message(t, `{"jsonrpc":"2.0","id":"caller","method":"tools/call","params":{"name":"x","_meta":{"progressToken":"tok"}}}`)
+	req := peertest.Parse(t, `{"jsonrpc":"2.0","id":"caller","method":"tools/call","params":{"name":"x","_meta":{"progressToken":"tok"}}}`)
 	if err := table.BeginOwned(&o.Call, o, req, from); err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +43,7 @@ func begin(t *testing.T, table *jsonrpc.Calls, from dragoman.Peer) *owner {
 
 func progress(t *testing.T, o *owner) *dragoman.Message {
 	t.Helper()
-	return message(t, fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":1}}`, o.ID()))
+	return peertest.Parse(t, fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":1}}`, o.ID()))
 }
 
 func TestCallTakesNoLongerThanTheMaximum(t *testing.T) {
@@ -107,7 +99,7 @@ func TestCallTakesNoLongerThanTheMaximum(t *testing.T) {
 func TestOwnerIsToldOnce(t *testing.T) {
 	table := jsonrpc.NewCalls(10)
 	o := begin(t, table, nil)
-	resp := message(t, `{"jsonrpc":"2.0","id":`+o.ID().String()+`,"result":{}}`)
+	resp := peertest.Parse(t, `{"jsonrpc":"2.0","id":`+o.ID().String()+`,"result":{}}`)
 	if got := table.Answer(resp); got != jsonrpc.Matched {
 		t.Errorf("the answer is %v", got)
 	}
@@ -130,7 +122,7 @@ func TestRefuseReturnsWhatIsUnderWayInOrder(t *testing.T) {
 	for range 3 {
 		began = append(began, &begin(t, table, nil).Call)
 	}
-	_, err := table.Begin(message(t, `{"jsonrpc":"2.0","id":1,"method":"a"}`), nil)
+	_, err := table.Begin(peertest.Parse(t, `{"jsonrpc":"2.0","id":1,"method":"a"}`), nil)
 	if !errors.Is(err, dragoman.ErrOverloaded) {
 		t.Errorf("a call over the limit: %v", err)
 	}
@@ -141,7 +133,7 @@ func TestRefuseReturnsWhatIsUnderWayInOrder(t *testing.T) {
 	if len(open) != 2 || open[0] != began[0] || open[1] != began[2] {
 		t.Errorf("%d calls are under way", len(open))
 	}
-	if _, err := table.Begin(message(t, `{"jsonrpc":"2.0","id":1,"method":"a"}`), nil); !errors.Is(err, dragoman.ErrClosed) {
+	if _, err := table.Begin(peertest.Parse(t, `{"jsonrpc":"2.0","id":1,"method":"a"}`), nil); !errors.Is(err, dragoman.ErrClosed) {
 		t.Errorf("a call after that: %v", err)
 	}
 	if open, ended := began[0].Remove(); !open || !errors.Is(ended, dragoman.ErrClosed) {
@@ -183,9 +175,9 @@ func TestCallerIsNotToldAfterFinish(t *testing.T) {
 
 func TestQueueMergesWhatItHasNoRoomFor(t *testing.T) {
 	step := func(token, n int) *dragoman.Message {
-		return message(t, fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%d,"progress":%d}}`, token, n))
+		return peertest.Parse(t, fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%d,"progress":%d}}`, token, n))
 	}
-	log := message(t, `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1}}`)
+	log := peertest.Parse(t, `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1}}`)
 	for name, test := range map[string]struct {
 		last, next *dragoman.Message
 		tag        string // of next; that of last is "a"
@@ -220,8 +212,8 @@ func TestQueueMergesWhatItHasNoRoomFor(t *testing.T) {
 }
 
 func TestQueueIsBoundedInBytesButTakesOneLargerMessage(t *testing.T) {
-	large := message(t, `{"jsonrpc":"2.0","method":"n","params":{"p":"`+strings.Repeat("x", jsonrpc.MaxNoteBytes)+`"}}`)
-	small := message(t, `{"jsonrpc":"2.0","method":"n"}`)
+	large := peertest.Parse(t, `{"jsonrpc":"2.0","method":"n","params":{"p":"`+strings.Repeat("x", jsonrpc.MaxNoteBytes)+`"}}`)
+	small := peertest.Parse(t, `{"jsonrpc":"2.0","method":"n"}`)
 	var q jsonrpc.Queue[int]
 	if !q.Put(large, 0) || q.Put(small, 0) {
 		t.Error("want the large message taken and nothing behind it")
@@ -240,7 +232,7 @@ func TestInboxDeliversInOrderAndWhatWaitsAtClose(t *testing.T) {
 			<-release
 			got = append(got, n)
 		})
-		note := message(t, `{"jsonrpc":"2.0","method":"n"}`)
+		note := peertest.Parse(t, `{"jsonrpc":"2.0","method":"n"}`)
 		for n := range 3 {
 			if !b.Put(note, n) {
 				t.Errorf("notification %d is not taken", n)
@@ -262,7 +254,7 @@ func TestInboxDeliversInOrderAndWhatWaitsAtClose(t *testing.T) {
 func TestRequestsAreRefusedByIDNumberAndDrain(t *testing.T) {
 	table := jsonrpc.NewRequests(2)
 	code := func(id string) int {
-		_, refusal := table.Begin(t.Context(), message(t, `{"jsonrpc":"2.0","id":`+id+`,"method":"a"}`), dragoman.Nobody)
+		_, refusal := table.Begin(t.Context(), peertest.Parse(t, `{"jsonrpc":"2.0","id":`+id+`,"method":"a"}`), dragoman.Nobody)
 		if refusal == nil {
 			return 0
 		}
@@ -279,7 +271,7 @@ func TestRequestsAreRefusedByIDNumberAndDrain(t *testing.T) {
 
 func TestTableOfRequestsIsIdleWhenAllAnswersAreSent(t *testing.T) {
 	table := jsonrpc.NewRequests(2)
-	req := message(t, `{"jsonrpc":"2.0","id":1,"method":"a"}`)
+	req := peertest.Parse(t, `{"jsonrpc":"2.0","id":1,"method":"a"}`)
 	r, _ := table.Begin(t.Context(), req, dragoman.Nobody)
 	idle := func() bool {
 		select {
@@ -364,15 +356,15 @@ func TestS61_PeerThatPanicsCostsItsRequestAlone(t *testing.T) {
 		},
 		OnNotify: func(context.Context, *dragoman.Message) error { panic("part of the test") },
 	}
-	jsonrpc.Notify(t.Context(), peer, message(t, `{"jsonrpc":"2.0","method":"note"}`), log)
-	resp := jsonrpc.Serve(t.Context(), peer, message(t, `{"jsonrpc":"2.0","id":1,"method":"bad"}`), nil, log)
+	jsonrpc.Notify(t.Context(), peer, peertest.Parse(t, `{"jsonrpc":"2.0","method":"note"}`), log)
+	resp := jsonrpc.Serve(t.Context(), peer, peertest.Parse(t, `{"jsonrpc":"2.0","id":1,"method":"bad"}`), nil, log)
 	if resp == nil || !resp.IsError() || resp.RPCError().Code != protocol.CodeInternal || resp.ID() != dragoman.IntID(1) {
 		t.Errorf("the request is answered with %v", resp)
 	}
 	if strings.Contains(resp.String(), "part of the test") {
 		t.Errorf("the client is told %s", resp)
 	}
-	if resp = jsonrpc.Serve(t.Context(), peer, message(t, `{"jsonrpc":"2.0","id":2,"method":"good"}`), nil, log); resp == nil || resp.IsError() {
+	if resp = jsonrpc.Serve(t.Context(), peer, peertest.Parse(t, `{"jsonrpc":"2.0","id":2,"method":"good"}`), nil, log); resp == nil || resp.IsError() {
 		t.Errorf("the next one gets %v", resp)
 	}
 	if n := strings.Count(said.String(), "level=ERROR msg=\"panic"); n != 2 {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/peertest"
 	"github.com/dragoman-mcp/dragoman/internal/wire/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
@@ -24,7 +25,7 @@ func TestRequestOfAClientIsNoPartOfOurQuestion(t *testing.T) {
 	}}
 	c, w := start(t, local, &jsonrpc.Options{Server: true})
 	asker := make(notes, 1)
-	answered := call(t.Context(), c, request(t, `{"jsonrpc":"2.0","id":"q","method":"elicitation/create"}`), asker)
+	answered := call(t.Context(), c, peertest.Parse(t, `{"jsonrpc":"2.0","id":"q","method":"elicitation/create"}`), asker)
 	question := w.hear(t)
 	w.say(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"b"}}`)
 	w.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{}}`, question.ID()))
@@ -42,7 +43,7 @@ func TestRequestOfAClientIsNoPartOfOurQuestion(t *testing.T) {
 func TestLogMessageOfAClientGoesToTheLocalPeer(t *testing.T) {
 	local, asker := make(notes, 1), make(notes, 1)
 	c, w := start(t, local, &jsonrpc.Options{Server: true})
-	answered := call(t.Context(), c, request(t, `{"jsonrpc":"2.0","id":"q","method":"elicitation/create"}`), asker)
+	answered := call(t.Context(), c, peertest.Parse(t, `{"jsonrpc":"2.0","id":"q","method":"elicitation/create"}`), asker)
 	question := w.hear(t)
 	w.say(`{"jsonrpc":"2.0","method":"notifications/message","params":{"data":"x"}}`)
 	if note := await(t, local); note.Method() != protocol.NoteMessage {

@@ -2,13 +2,15 @@ package jsonrpc_test
 
 import (
 	"testing"
+
+	"github.com/dragoman-mcp/dragoman/internal/testkit/peertest"
 )
 
 func TestEventsOfAStreamReachItsCallerUnderItsOwnId(t *testing.T) {
 	local, others := listener()
 	c, w := start(t, local, nil)
 	from, heard := listener()
-	done := call(t.Context(), c, request(t, `{"jsonrpc":"2.0","id":"s","method":"events/stream","params":{"name":"n"}}`), from)
+	done := call(t.Context(), c, peertest.Parse(t, `{"jsonrpc":"2.0","id":"s","method":"events/stream","params":{"name":"n"}}`), from)
 	w.hear(t)
 	w.say(`{"jsonrpc":"2.0","method":"notifications/events/event","params":{"name":"n","_meta":{"io.modelcontextprotocol/subscriptionId":#1}}}`)
 	const want = `{"jsonrpc":"2.0","method":"notifications/events/event","params":{"name":"n","_meta":{"io.modelcontextprotocol/subscriptionId":"s"}}}`

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/peertest"
 	"github.com/dragoman-mcp/dragoman/internal/wire/jsonrpc"
 )
 
@@ -33,7 +34,7 @@ func TestFromIsNotUsedAfterACallThatWasNotSent(t *testing.T) {
 		}}
 		done := make(chan error, 1)
 		go func() {
-			_, err := c.Call(t.Context(), request(t, `{"jsonrpc":"2.0","id":1,"method":"a"}`), from)
+			_, err := c.Call(t.Context(), peertest.Parse(t, `{"jsonrpc":"2.0","id":1,"method":"a"}`), from)
 			returned.Store(true)
 			done <- err
 		}()
@@ -63,19 +64,19 @@ func TestCallThatWaitsForRoomIsNotTheOnlyCall(t *testing.T) {
 		c := jsonrpc.New(w, &jsonrpc.Options{MaxQueue: 2000, Queued: true})
 		c.Start(tagged("local", asked))
 		defer c.Close()
-		if err := c.Notify(t.Context(), request(t, `{"jsonrpc":"2.0","method":"n","params":{"p":"`+strings.Repeat("x", 900)+`"}}`)); err != nil {
+		if err := c.Notify(t.Context(), peertest.Parse(t, `{"jsonrpc":"2.0","method":"n","params":{"p":"`+strings.Repeat("x", 900)+`"}}`)); err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		large := request(t, `{"jsonrpc":"2.0","id":1,"method":"a","params":{"p":"`+strings.Repeat("x", 1500)+`"}}`)
+		large := peertest.Parse(t, `{"jsonrpc":"2.0","id":1,"method":"a","params":{"p":"`+strings.Repeat("x", 1500)+`"}}`)
 		unsent := call(ctx, c, large, tagged("unsent", asked))
 		synctest.Wait()
 		w.say(`{"jsonrpc":"2.0","id":"q","method":"roots/list"}`)
 		if got := <-asked; got != "local" {
 			t.Errorf("with no call sent the question goes to %q, want the local peer", got)
 		}
-		sent := call(ctx, c, request(t, `{"jsonrpc":"2.0","id":2,"method":"a"}`), tagged("sent", asked))
+		sent := call(ctx, c, peertest.Parse(t, `{"jsonrpc":"2.0","id":2,"method":"a"}`), tagged("sent", asked))
 		synctest.Wait()
 		w.say(`{"jsonrpc":"2.0","id":"r","method":"roots/list"}`)
 		if got := <-asked; got != "sent" {

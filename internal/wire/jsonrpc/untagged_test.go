@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/testkit/peertest"
 )
 
 // listener returns a peer that gives what it is told to a channel.
@@ -24,7 +25,7 @@ func TestChangeThatNamesNoSubscriptionReachesAllThatWantIt(t *testing.T) {
 	for i, wanted := range []string{`{"toolsListChanged":true}`, `{"promptsListChanged":true}`, `{"toolsListChanged":true,"resourceSubscriptions":["a:b"]}`} {
 		from, heard := listener()
 		told = append(told, heard)
-		call(t.Context(), c, request(t, fmt.Sprintf(`{"jsonrpc":"2.0","id":"l%d","method":"subscriptions/listen","params":{"notifications":%s}}`, i, wanted)), from)
+		call(t.Context(), c, peertest.Parse(t, fmt.Sprintf(`{"jsonrpc":"2.0","id":"l%d","method":"subscriptions/listen","params":{"notifications":%s}}`, i, wanted)), from)
 		w.hear(t)
 	}
 	tagged := func(params string, i int) string {

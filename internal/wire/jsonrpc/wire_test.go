@@ -126,7 +126,7 @@ func (w *wire) say(text string) {
 // hear returns the next message that the Conn wrote.
 func (w *wire) hear(t *testing.T) *dragoman.Message {
 	t.Helper()
-	return request(t, await(t, w.sent))
+	return peertest.Parse(t, await(t, w.sent))
 }
 
 // hearText is hear for the message's text, with what stands for ids.
@@ -150,15 +150,6 @@ func start(t *testing.T, local dragoman.Peer, opts *jsonrpc.Options) (*jsonrpc.C
 	c.Start(local)
 	t.Cleanup(func() { _ = c.Close() })
 	return c, w
-}
-
-func request(t *testing.T, text string) *dragoman.Message {
-	t.Helper()
-	m, err := dragoman.Parse([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
 }
 
 // A reply is what a Call returned.
