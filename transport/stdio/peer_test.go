@@ -45,7 +45,7 @@ func TestPeerOverSockets(t *testing.T) {
 					}
 				})
 				return conn
-			}, &peertest.Options{MaxMessage: peertest.MaxMessage})
+			}, &peertest.Options{MaxMessage: peertest.MaxMessage, Light: framing == Lines}) // lines of all sizes: TestPeerOverAChild
 		})
 	}
 }

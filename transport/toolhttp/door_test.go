@@ -2,8 +2,6 @@ package toolhttp_test
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"net"
 	"net/http"
 	"strings"
@@ -32,41 +30,6 @@ func endlessPeer() scriptedPeer {
 	}}
 }
 
-func TestShutdownDoesNotWaitForACallerThatDoesNotRead(t *testing.T) {
-	large := replies(`{"content":[{"type":"text","text":"` + strings.Repeat("x", 1<<20) + `"}]}`)
-	ignoring := scriptedPeer{call: func(_ context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
-		time.Sleep(time.Hour) // of the bubble
-		return req.Reply(json.RawMessage(`{"content":[]}`))
-	}}
-	for _, test := range []struct {
-		name   string
-		peer   scriptedPeer
-		accept string
-	}{
-		{"JSON", large, "application/json"},
-		{"events", large, "text/event-stream"},
-		{"a call that ignores its context", ignoring, "application/json"},
-		{"a stream of a call that ignores its context", ignoring, "text/event-stream"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			s := &toolhttp.Server{Requests: test.peer}
-			inBubble(t, s, func(t *testing.T, post func(...string) net.Conn) {
-				post("Accept: " + test.accept)
-				ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-				defer cancel()
-				began := time.Now()
-				if err := s.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
-					t.Errorf("Shutdown returned %v", err)
-				}
-				if took := time.Since(began); took > 700*time.Millisecond {
-					t.Errorf("Shutdown took %v", took)
-				}
-				time.Sleep(2 * time.Hour) // so that the call ends
-			})
-		})
-	}
-}
-
 func TestNegativeMeansNone(t *testing.T) {
 	s := &toolhttp.Server{Requests: endlessPeer(), MaxRequests: -1, BodyTimeout: -1, WriteTimeout: -1, KeepAlive: -1, CallTimeout: -1}
 	inBubble(t, s, func(t *testing.T, post func(...string) net.Conn) {
@@ -86,19 +49,6 @@ func TestTooManyCallsGet503(t *testing.T) {
 		resp, text := memnet.Response(t, post())
 		if resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(text, "-31004") || !strings.Contains(text, "not_sent") || resp.Header.Get("Retry-After") == "" {
 			t.Errorf("one too many got %d %s", resp.StatusCode, text)
-		}
-	})
-}
-
-func TestRefusalsWhileStoppingCanBeReadByPages(t *testing.T) {
-	s := &toolhttp.Server{Requests: endlessPeer()}
-	inBubble(t, s, func(t *testing.T, post func(...string) net.Conn) {
-		if err := s.Shutdown(t.Context()); err != nil {
-			t.Error(err)
-		}
-		resp, text := memnet.Response(t, post("Origin: http://localhost:3000"))
-		if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Access-Control-Allow-Origin") != "http://localhost:3000" {
-			t.Errorf("%d %v %s", resp.StatusCode, resp.Header, text)
 		}
 	})
 }

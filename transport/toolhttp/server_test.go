@@ -5,9 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"net"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -433,33 +431,5 @@ func TestShutdownCancelsCallsWhenItsTimeIsUp(t *testing.T) {
 		if a := peertest.Receive(t, answered, "the answer"); !strings.Contains(a.body, "-31003") {
 			t.Errorf("the answer is %s", a.body)
 		}
-	}
-}
-
-func TestShutdownDoesNotWaitForACallThatIgnoresIt(t *testing.T) {
-	peertest.NoLeak(t)
-	started, let := make(chan struct{}, 1), make(chan struct{})
-	s := &toolhttp.Server{Requests: scriptedPeer{call: func(_ context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
-		started <- struct{}{}
-		<-let
-		return req.Reply(nil)
-	}}}
-	h := httptest.NewServer(s)
-	defer h.Close()
-	defer close(let)
-	conn, err := net.Dial("tcp", h.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	body := request(`1`, "t", `{}`)
-	_, _ = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: "+itoa(len(body))+"\r\n\r\n"+body)
-	peertest.Receive(t, started, "the call begins")
-	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-	defer cancel()
-	stopped := make(chan error, 1)
-	go func() { stopped <- s.Shutdown(ctx) }() // ends soon, as shown here
-	if err := peertest.Receive(t, stopped, "Shutdown returns"); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("Shutdown: %v", err)
 	}
 }
