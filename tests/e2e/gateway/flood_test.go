@@ -202,9 +202,9 @@ func shared(server object) object {
 	return server
 }
 
-// TestS38_ProcessesOfSessionsAreBounded floods a server that has a process for each
+// TestS38_Pain8_ProcessesOfSessionsAreBoundedAndEnd floods a server that has a process for each
 // session, and one of its own.
-func TestS38_ProcessesOfSessionsAreBounded(t *testing.T) {
+func TestS38_Pain8_ProcessesOfSessionsAreBoundedAndEnd(t *testing.T) {
 	t.Parallel() // it mostly waits
 	const most, idle = 5, 3 * time.Second
 	j := newJournal(t)

@@ -4,7 +4,6 @@ package gateway
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -239,40 +238,5 @@ func waited(t *testing.T, g *gatewaytest.Gateway) {
 	}
 	if least < upstream.MaxAdmission || most == 0 || gatewaytest.Exceeds(most, upstream.MaxAdmission+500*time.Millisecond) {
 		t.Errorf("those who waited did so between %v and %v, want %v", least, most, upstream.MaxAdmission)
-	}
-}
-
-// TestPain8_AbandonedSessionsEndWithAllTheyHave opens sessions that nobody closes,
-// each with a process of its own.
-func TestPain8_AbandonedSessionsEndWithAllTheyHave(t *testing.T) {
-	t.Parallel() // it mostly waits
-	const sessions = 6
-	j := newJournal(t)
-	g := gatewaytest.Serve(t, &gatewaytest.Options{Config: object{
-		"limits":  object{"idleSession": "2s"},
-		"servers": object{server: child(t, fault.Legacy, j)},
-	}})
-	ctx := gatewaytest.Hurry(t, gatewaytest.Patience)
-	var left []*session
-	var pids []int
-	for range sessions {
-		v := openSession(ctx, t, g, server)
-		resp := v.call(ctx, 1, "whoami", nil)
-		var p fault.Process
-		if err := json.Unmarshal([]byte(v.answer(resp, 1)), &p); err != nil {
-			t.Fatal(err)
-		}
-		_ = resp.Body.Close()
-		if slices.Contains(pids, p.PID) {
-			t.Errorf("two sessions share process %d", p.PID)
-		}
-		left, pids = append(left, v), append(pids, p.PID)
-	}
-	gatewaytest.Eventually(t, func() error { return gatewaytest.Gone(pids...) })
-	for _, v := range left {
-		resp := v.post(ctx, `{"jsonrpc":"2.0","id":1,"method":"ping"}`)
-		if _ = read(t, resp); resp.StatusCode != http.StatusNotFound {
-			t.Errorf("an abandoned session gets %s", resp.Status)
-		}
 	}
 }

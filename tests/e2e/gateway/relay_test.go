@@ -86,42 +86,6 @@ func TestS23_Pain7_ClientsWithTheSameIDsGetTheirOwn(t *testing.T) {
 	})
 }
 
-// TestPain17_ProgressKeepsItsToken has two calls tell their progress at once.
-func TestPain17_ProgressKeepsItsToken(t *testing.T) {
-	t.Parallel() // its gateways are its own
-	fixtures(t, nil, func(s *fixture) {
-		for _, way := range ways(s.era) {
-			s.Run(way, func(t *testing.T) {
-				const steps = 5
-				a, b := enter(s.ctx, t, s.Gateway, s.server, way, s.era), enter(s.ctx, t, s.Gateway, s.server, way, s.era)
-				for _, c := range []*gatewaytest.Client{a, b} {
-					says(s.ctx, t, c, "echo", object{"text": "so that ids differ"})
-				}
-				says(s.ctx, t, b, "echo", object{"text": "by one"})
-				first := begin(s.ctx, a, "notify", object{"n": steps})
-				second := begin(s.ctx, b, "notify", object{"n": steps})
-				ends(t, first)
-				ends(t, second)
-				for _, c := range []*gatewaytest.Client{a, b} {
-					var tokens []string
-					for _, n := range c.Notes(protocol.NoteProgress) {
-						tokens = append(tokens, string(n.Get("progressToken")))
-					}
-					want := fmt.Sprintf("%q", fmt.Sprint("t", c.Requests()))
-					for _, token := range tokens {
-						if token != want {
-							t.Errorf("progress has the token %s, want %s", token, want)
-						}
-					}
-					if len(tokens) != steps {
-						t.Errorf("progress was told %d times, want %d", len(tokens), steps)
-					}
-				}
-			})
-		}
-	})
-}
-
 // TestPain18_LargeMessagesPassWhole sends 5 MiB each way, of characters that do not
 // fall on the edges of anybody's buffers. What is too large fails alone.
 func TestPain18_LargeMessagesPassWhole(t *testing.T) {

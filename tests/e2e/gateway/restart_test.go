@@ -108,37 +108,6 @@ func TestPain2_SubscriptionsOutliveARestart(t *testing.T) {
 	}
 }
 
-// TestPain3_LostSessionsGet404 asks for sessions that do not exist, or no more.
-func TestPain3_LostSessionsGet404(t *testing.T) {
-	t.Parallel() // with a gateway of its own
-	for _, front := range []string{"run", "serve"} {
-		t.Run(front, func(t *testing.T) {
-			g := start(t, front, child(t, fault.Legacy, newJournal(t)))
-			ctx := gatewaytest.Hurry(t, gatewaytest.Patience)
-			v := openSession(ctx, t, g, server)
-			if status := v.delete(ctx); status < 200 || status > 299 {
-				t.Errorf("DELETE gets %d", status)
-			}
-			for name, lost := range map[string]*session{"deleted": v, "unknown": {t: t, url: v.url, id: "0123456789abcdef0123456789abcdef"}} {
-				resp := lost.call(ctx, 1, "echo", object{"text": "hello"})
-				if body := read(t, resp); resp.StatusCode != http.StatusNotFound {
-					t.Errorf("POST to a session that is %s gets %s %s", name, resp.Status, body)
-				}
-				resp, err := lost.tryGet(ctx, "")
-				if err != nil {
-					t.Fatal(err)
-				}
-				if body := read(t, resp); resp.StatusCode != http.StatusNotFound {
-					t.Errorf("GET of a session that is %s gets %s %s", name, resp.Status, body)
-				}
-				if status := lost.delete(ctx); status != http.StatusNotFound {
-					t.Errorf("DELETE of a session that is %s gets %d", name, status)
-				}
-			}
-		})
-	}
-}
-
 // delete ends a session, and returns the status.
 func (v *session) delete(ctx context.Context) int {
 	v.t.Helper()

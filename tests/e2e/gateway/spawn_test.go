@@ -262,30 +262,3 @@ func TestS36_ServerInASandboxCannotReachTheRest(t *testing.T) {
 		t.Errorf("it is %+v", s)
 	}
 }
-
-// TestS36_ConfigurationThatCannotWorkIsRefused has values that cannot be right.
-func TestS36_ConfigurationThatCannotWorkIsRefused(t *testing.T) {
-	t.Parallel() // with a gateway of its own
-	for name, c := range map[string]struct {
-		config object
-		says   string
-	}{
-		"an empty command":         {object{"command": ""}, "broken"},
-		"a directory":              {object{"command": "."}, "broken"},
-		"a variable that is unset": {object{"command": "sh", "env": object{"A": "${NOPE_IS_NOT_SET}"}}, "NOPE_IS_NOT_SET"},
-		"an unknown key":           {object{"command": "sh", "comand": "x"}, "comand"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			file := filepath.Join(t.TempDir(), "dragoman.json")
-			gatewaytest.WriteConfig(t, file, object{"servers": object{"broken": c.config}})
-			p := gatewaytest.Start(t, gatewaytest.Launch{}, "serve", file, "--listen", "127.0.0.1:0")
-			p.Await(c.says)
-			if status := p.Wait(gatewaytest.Patience); status == 0 {
-				t.Error("it ends as if all were well")
-			}
-			if err := p.Unwell(); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-}
