@@ -226,7 +226,7 @@ type clientStream struct {
 
 	mu             sync.Mutex // guards what follows
 	closed         bool
-	queues         [kinds]queue
+	queues         [kinds]backlog
 	handshaking    bool          // a message of the handshake is not posted yet
 	afterHandshake []*post       // posts that wait for that
 	postDone       chan struct{} // closed when a POST is over; nil if no goroutine waits

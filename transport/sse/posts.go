@@ -80,23 +80,23 @@ type post struct {
 	done   chan struct{} // closed when the POST is over
 }
 
-// A queue holds the posts of one kind that wait. clientStream.mu guards it.
-type queue struct {
+// A backlog holds the posts of one kind that wait. clientStream.mu guards it.
+type backlog struct {
 	waiting  []*post
 	n, bytes int // of those, and of those that wait for the handshake
 	inFlight int // POSTs under way
 }
 
 // count counts a post that waits, or no longer does.
-func (q *queue) count(p *post, n int) {
-	q.n += n
-	q.bytes += n * p.frame.Len()
+func (b *backlog) count(p *post, n int) {
+	b.n += n
+	b.bytes += n * p.frame.Len()
 }
 
 // full reports whether there is no room for p. The caller of a request holds it in memory
 // anyway, so that requests are bounded by number alone.
-func (q *queue) full(p *post) bool {
-	return q.n >= maxNotes || p.kind != requests && q.bytes > 0 && q.bytes+p.frame.Len() > maxNoteBytes
+func (b *backlog) full(p *post) bool {
+	return b.n >= maxNotes || p.kind != requests && b.bytes > 0 && b.bytes+p.frame.Len() > maxNoteBytes
 }
 
 func (cs *clientStream) newPost(f jsonrpc.Frame) *post {

@@ -104,10 +104,10 @@ func (s *Server) Serve(l net.Listener) error {
 		return http.ErrServerClosed
 	}
 	defer s.untrack(l)
-	one, two := newQueue(l.Addr()), newQueue(l.Addr())
+	one, two := newHandoff(l.Addr()), newHandoff(l.Addr())
 	var running sync.WaitGroup
-	running.Go(func() { _ = s.one.Serve(one) }) // ends with the queue
-	running.Go(func() { _ = s.two.Serve(two) }) // ends with the queue
+	running.Go(func() { _ = s.one.Serve(one) }) // ends with the handoff
+	running.Go(func() { _ = s.two.Serve(two) }) // ends with the handoff
 	err := retry.Accept(ctx, l, func(c net.Conn) {
 		c = s.room.admit(c)
 		if s.room.isDueToClear() {
@@ -133,7 +133,7 @@ func (s *Server) Serve(l net.Listener) error {
 }
 
 // secure makes the handshake, and queues the connection for who speaks its protocol.
-func (s *Server) secure(ctx context.Context, raw net.Conn, one, two *queue) {
+func (s *Server) secure(ctx context.Context, raw net.Conn, one, two *handoff) {
 	c := tls.Server(raw, s.cert.server())
 	limit, cancel := context.WithTimeout(ctx, HeaderTimeout)
 	defer cancel()
@@ -152,7 +152,7 @@ func (s *Server) secure(ctx context.Context, raw net.Conn, one, two *queue) {
 
 // serveOne answers what comes by HTTP/1.1, and queues the connection when it leaves that to
 // net/http.
-func (s *Server) serveOne(ctx context.Context, c net.Conn, one *queue) {
+func (s *Server) serveOne(ctx context.Context, c net.Conn, one *handoff) {
 	in := httpframe.New(c, &httpframe.Options{Idle: IdleTimeout, Header: HeaderTimeout})
 	if s.onlyNetHTTP || s.direct.ServeConn(in) {
 		one.add(ctx, in)
@@ -221,41 +221,42 @@ func (s *Server) Close() error {
 	return errors.Join(s.direct.Close(), s.one.Close(), s.two.Close())
 }
 
-// A queue is a listener whose connections have been accepted elsewhere.
-type queue struct {
+// A handoff is a listener whose connections have been accepted elsewhere. It holds none
+// of them.
+type handoff struct {
 	conns  chan net.Conn
 	closed chan struct{}
 	once   sync.Once
 	addr   net.Addr
 }
 
-func newQueue(addr net.Addr) *queue {
-	return &queue{conns: make(chan net.Conn), closed: make(chan struct{}), addr: addr}
+func newHandoff(addr net.Addr) *handoff {
+	return &handoff{conns: make(chan net.Conn), closed: make(chan struct{}), addr: addr}
 }
 
 // add has a connection accepted, or closes it.
-func (q *queue) add(ctx context.Context, c net.Conn) {
+func (h *handoff) add(ctx context.Context, c net.Conn) {
 	select {
-	case q.conns <- c:
-	case <-q.closed:
+	case h.conns <- c:
+	case <-h.closed:
 		_ = c.Close() // nobody has used it
 	case <-ctx.Done():
 		_ = c.Close() // nobody has used it
 	}
 }
 
-func (q *queue) Accept() (net.Conn, error) {
+func (h *handoff) Accept() (net.Conn, error) {
 	select {
-	case c := <-q.conns:
+	case c := <-h.conns:
 		return c, nil
-	case <-q.closed:
+	case <-h.closed:
 		return nil, net.ErrClosed
 	}
 }
 
-func (q *queue) Close() error {
-	q.once.Do(func() { close(q.closed) })
+func (h *handoff) Close() error {
+	h.once.Do(func() { close(h.closed) })
 	return nil
 }
 
-func (q *queue) Addr() net.Addr { return q.addr }
+func (h *handoff) Addr() net.Addr { return h.addr }

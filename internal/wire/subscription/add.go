@@ -48,8 +48,8 @@ func (s *Subscription) Add(ctx context.Context, uri string) error {
 func (s *Subscription) enqueue(w *addRequest) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.opts.Max > 0 && !s.uris[w.uri] && s.size()+len(w.uri) > maxURIBytes {
-		return protocol.Overloaded(fmt.Sprintf("the URIs of a session's subscriptions may have %d bytes in all; unsubscribe from some first", maxURIBytes))
+	if s.opts.Max > 0 && !s.uris[w.uri] && s.size()+len(w.uri) > maxNameBytes {
+		return protocol.Overloaded(fmt.Sprintf("the URIs of a session's subscriptions may have %d bytes in all; unsubscribe from some first", maxNameBytes))
 	}
 	if limit := s.opts.Max; limit > 0 && !s.uris[w.uri] && len(s.uris)+s.unanswered >= limit {
 		return protocol.Overloaded(fmt.Sprintf("a session may subscribe to %d resources; unsubscribe from some first", limit))

@@ -154,6 +154,7 @@ func TestNamesAndChangesOfAListenAreBounded(t *testing.T) {
 	}
 	for i := range subscription.MaxWaiting + 10 {
 		l.Offer(changed(t, fmt.Sprint("1/", i)))
+		l.Offer(changed(t, "1/0")) // that waits already
 	}
 	if n := l.Dropped(); n != 10 {
 		t.Errorf("%d changes were dropped, want 10", n)

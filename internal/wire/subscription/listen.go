@@ -7,8 +7,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// Limits of what one listen of a client names. What exceeds them is left out of its
-// acknowledgement.
+// Limits of what one client names. What exceeds them is left out of the acknowledgement of
+// its listen.
 const (
 	// MaxNames is how many resources it may name, and how many tasks.
 	MaxNames = 1024
@@ -32,7 +32,7 @@ type Listen struct {
 	req   *dragoman.Message
 	to    dragoman.Peer // may be nil
 	wake  chan struct{} // holds one token when there is something to do
-	queue Queue
+	queue queue
 }
 
 // NewListen reads a listen of a client, which is nil if it cannot be notified. The error
@@ -89,7 +89,7 @@ func (l *Listen) Offer(note *dragoman.Message) {
 
 // Put adds a change.
 func (l *Listen) Put(note *dragoman.Message) {
-	l.queue.Put(note)
+	l.queue.put(note)
 	l.Rouse()
 }
 
@@ -105,7 +105,7 @@ func (l *Listen) Rouse() {
 func (l *Listen) Wake() <-chan struct{} { return l.wake }
 
 // Dropped returns how many changes were lost because too many waited.
-func (l *Listen) Dropped() int { return l.queue.Dropped() }
+func (l *Listen) Dropped() int { return l.queue.dropped() }
 
 // Acknowledge sends what is honored to the client.
 func (l *Listen) Acknowledge(ctx context.Context) {
@@ -118,7 +118,7 @@ func (l *Listen) Acknowledge(ctx context.Context) {
 // Deliver notifies the client of the changes that wait. convert returns what the client
 // gets in place of a change, or nil; it may be nil itself.
 func (l *Listen) Deliver(ctx context.Context, convert func(*dragoman.Message) *dragoman.Message) {
-	for _, note := range l.queue.Take() {
+	for _, note := range l.queue.take() {
 		if convert != nil {
 			note = convert(note)
 		}

@@ -51,7 +51,7 @@ func (s *Subscription) deliverDeferred() {
 	s.mu.Lock()
 	s.deferring = false
 	s.mu.Unlock()
-	s.deliver(s.deferred.Take())
+	s.deliver(s.deferred.take())
 }
 
 // deliver notifies changes on a goroutine of its own: Notify may call Add, which waits
@@ -90,5 +90,5 @@ func (s *Subscription) received(note *dragoman.Message) {
 func (s *Subscription) defers(note *dragoman.Message) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.removed[changeOf(note).subject] || s.deferring && s.deferred.Put(note)
+	return s.removed[changeOf(note).subject] || s.deferring && s.deferred.put(note)
 }

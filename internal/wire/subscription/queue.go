@@ -7,16 +7,16 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// MaxWaiting is how many changes a Queue holds.
+// MaxWaiting is how many changes a queue holds.
 const MaxWaiting = 4096
 
-// A Queue holds changes until they are delivered. A newer one replaces an older one of
+// A queue holds changes until they are delivered. A newer one replaces an older one of
 // the same subject.
-type Queue struct {
-	mu      sync.Mutex
-	notes   []*dragoman.Message // guarded by mu
-	at      map[change]int      // index of each in notes; guarded by mu
-	dropped int                 // guarded by mu
+type queue struct {
+	mu    sync.Mutex
+	notes []*dragoman.Message // guarded by mu
+	at    map[change]int      // index of each in notes; guarded by mu
+	lost  int                 // guarded by mu
 }
 
 // A change identifies what a notification reports: subject is the resource or the task.
@@ -29,8 +29,8 @@ func changeOf(note *dragoman.Message) change {
 	return change{note.Method(), note.URI()}
 }
 
-// Put adds a change. It reports whether there was room for it.
-func (q *Queue) Put(note *dragoman.Message) bool {
+// put adds a change. It reports whether there was room for it.
+func (q *queue) put(note *dragoman.Message) bool {
 	c := changeOf(note)
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -39,7 +39,7 @@ func (q *Queue) Put(note *dragoman.Message) bool {
 	case waits:
 		q.notes[i] = note
 	case len(q.notes) >= MaxWaiting:
-		q.dropped++
+		q.lost++
 		return false
 	default:
 		if q.at == nil {
@@ -51,8 +51,8 @@ func (q *Queue) Put(note *dragoman.Message) bool {
 	return true
 }
 
-// Take removes and returns all, in order.
-func (q *Queue) Take() []*dragoman.Message {
+// take removes and returns all, in order.
+func (q *queue) take() []*dragoman.Message {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	notes := q.notes
@@ -60,9 +60,9 @@ func (q *Queue) Take() []*dragoman.Message {
 	return notes
 }
 
-// Dropped returns how many changes did not fit.
-func (q *Queue) Dropped() int {
+// dropped returns how many changes did not fit.
+func (q *queue) dropped() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.dropped
+	return q.lost
 }

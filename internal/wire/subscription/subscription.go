@@ -28,9 +28,6 @@ import (
 // AckTimeout is how long a server may take to acknowledge a listen.
 const AckTimeout = 30 * time.Second
 
-// maxURIBytes bounds the length of the URIs of a Subscription with a Max.
-const maxURIBytes = 256 << 10
-
 // retryBackoff is the wait before a listen that was lost is opened again.
 var retryBackoff = retry.Backoff{Min: 250 * time.Millisecond, Max: 10 * time.Second}
 
@@ -49,7 +46,7 @@ type Options struct {
 	// Done ends the Subscription when it is closed.
 	Done <-chan struct{}
 
-	// Max is how many resources Add takes. Zero means any number.
+	// Max is how many resources Add takes, of maxNameBytes in all. Zero means any number.
 	Max int
 
 	// Logger receives why listens end. If nil, nothing is logged.
@@ -84,7 +81,7 @@ type Subscription struct {
 	pending    []*addRequest     // not sent yet; guarded by mu
 	unanswered int               // adds without an answer yet; guarded by mu
 	deferring  bool              // two listens overlap; guarded by mu
-	deferred   Queue             // what they reported; put there with mu held
+	deferred   queue             // what they reported; put there with mu held
 }
 
 // New returns a Subscription without interest. It ends with ctx, or when opts.Done
