@@ -191,8 +191,8 @@ func userNumbers(names []string) (list []int, err error) {
 	return list, nil
 }
 
-// letIn returns a request with its caller, or why it is refused.
-func (g *Gateway) letIn(r *http.Request, open bool) (*http.Request, *httpserver.Refusal) {
+// authenticate returns a request with its caller in its context, or why it is refused.
+func (g *Gateway) authenticate(r *http.Request, open bool) (*http.Request, *httpserver.Refusal) {
 	find := g.policy.Caller
 	if open {
 		find = httpserver.ByAddress
@@ -207,12 +207,12 @@ func (g *Gateway) letIn(r *http.Request, open bool) (*http.Request, *httpserver.
 	return r.WithContext(dragoman.WithCaller(r.Context(), c)), nil
 }
 
-// caller returns who makes a request that letIn has let in. If nobody has to prove who
-// they are, it need not have. A request is refused here already if it is sure that it would
-// be later.
+// caller returns the caller of a request at an endpoint: the one that authenticate has found, or
+// its address if clients need not authenticate. A request is refused here already if it is sure
+// that it would be later.
 func (g *Gateway) caller(r *http.Request) (*dragoman.Caller, error) {
 	if c := dragoman.CallerOf(r.Context()); c.Header != nil {
-		return c, g.entrance.check(r, c)
+		return c, g.admission.check(r, c)
 	}
 	if !g.policy.Anyone() {
 		return nil, httpserver.Refuse(http.StatusUnauthorized, "nobody has been let in") // every request comes by Handler
@@ -222,7 +222,7 @@ func (g *Gateway) caller(r *http.Request) (*dragoman.Caller, error) {
 		return nil, err
 	}
 	c.Passed = g.passed(r)
-	return c, g.entrance.check(r, c)
+	return c, g.admission.check(r, c)
 }
 
 // SocketCaller returns who is on the other side of a socket that carries messages

@@ -40,7 +40,7 @@ func newRooms(memory uint64) rooms {
 
 // ConnRoom returns the room of what connections of HTTP/1.1 read before a handler is called,
 // nil if there is no limit.
-func (g *Gateway) ConnRoom() *limit.Bytes { return g.entrance.rooms.conns }
+func (g *Gateway) ConnRoom() *limit.Bytes { return g.admission.rooms.conns }
 
 // noRoom returns why there is no room for a message, for the error of a Bytes.
 func noRoom(room *limit.Bytes, err error) *dragoman.Error {
@@ -68,7 +68,7 @@ type countedBody struct {
 
 // admit returns a request whose body is counted when it is read, until release, which is nil if it need
 // not be. So are messages on a socket that it opens. The request of net/http stays as it is: what becomes of the rest of a body depends on its type.
-func (e *entrance) admit(r *http.Request) (counted *http.Request, release func()) {
+func (e *admission) admit(r *http.Request) (counted *http.Request, release func()) {
 	if e.rooms.messages != nil && len(r.Header["Upgrade"]) > 0 {
 		return r.WithContext(limit.WithRoom(r.Context(), e.rooms.messages, keyOf(r))), nil
 	}
@@ -152,9 +152,9 @@ func (b *countedBody) release() {
 
 // carried returns how many bytes of a request are counted while it is in flight: those of large ones on
 // sockets and streams. Requests over HTTP are counted by their bodies.
-func (m *rooms) carried(door string, req *dragoman.Message) int64 {
+func (m *rooms) carried(transport string, req *dragoman.Message) int64 {
 	n := int64(req.Len())
-	if n <= freeBody || m.messages == nil || door == doorHTTP || door == doorCall {
+	if n <= freeBody || m.messages == nil || transport == viaHTTP || transport == viaCall {
 		return 0
 	}
 	return n

@@ -37,7 +37,7 @@ type upload struct {
 
 // uploads has bodies read of requests from addresses, of a length or, if that is negative, in
 // chunks.
-func uploads(t *testing.T, e *entrance, declared, size int64, addresses ...string) (list []*upload) {
+func uploads(t *testing.T, e *admission, declared, size int64, addresses ...string) (list []*upload) {
 	t.Helper()
 	for _, address := range addresses {
 		u := &upload{}
@@ -71,15 +71,15 @@ func count(list []*upload, status int) (n int) {
 	return n
 }
 
-func entranceWith(memory config.Size) *entrance {
-	return newEntrance(&config.Limits{Memory: memory}, nil, slog.New(slog.DiscardHandler))
+func admissionWith(memory config.Size) *admission {
+	return newAdmission(&config.Limits{Memory: memory}, nil, slog.New(slog.DiscardHandler))
 }
 
 // 40 bodies of 4 MiB at once ended a process with 96 MiB.
 func TestS14_BodiesAreAdmittedByTheirSizeBeforeTheyAreRead(t *testing.T) {
 	for name, declared := range map[string]int64{"of a known length": 4 * mib, "in chunks": -1} {
 		t.Run(name, func(t *testing.T) {
-			e := entranceWith(96 * mib)
+			e := admissionWith(96 * mib)
 			one := uploads(t, e, declared, 4*mib, slices.Repeat([]string{"192.0.2.1"}, 40)...)
 			if in, out := count(one, 0), count(one, http.StatusTooManyRequests); in < 2 || in > 3 || in+out != 40 {
 				t.Errorf("of one caller %d are read and %d get 429", in, out)
@@ -109,7 +109,7 @@ func TestS14_BodiesAreAdmittedByTheirSizeBeforeTheyAreRead(t *testing.T) {
 func TestBodyThatNeverFitsIs413(t *testing.T) {
 	for name, declared := range map[string]int64{"of a known length": 13 * mib, "in chunks": -1} {
 		t.Run(name, func(t *testing.T) {
-			list := uploads(t, entranceWith(96*mib), declared, 13*mib, "192.0.2.1")
+			list := uploads(t, admissionWith(96*mib), declared, 13*mib, "192.0.2.1")
 			want := http.StatusRequestEntityTooLarge
 			if declared < 0 {
 				want = http.StatusTooManyRequests // nobody knows how long it is
@@ -123,7 +123,7 @@ func TestBodyThatNeverFitsIs413(t *testing.T) {
 
 // Answers and cancels still come in when large bodies fill their room.
 func TestSmallBodiesHaveARoomOfTheirOwn(t *testing.T) {
-	e := entranceWith(96 * mib)
+	e := admissionWith(96 * mib)
 	uploads(t, e, 4*mib, 4*mib, addresses(40, "198.51.100.%d")...)
 	if list := uploads(t, e, largeBody, largeBody, addresses(10, "198.51.100.%d")...); count(list, 0) != 10 {
 		t.Errorf("%d of 10 small ones are read", count(list, 0))
@@ -138,7 +138,7 @@ func TestSmallBodiesHaveARoomOfTheirOwn(t *testing.T) {
 
 // Requests on sockets and streams count while they are in flight.
 func TestS38_LargeRequestsInFlightOnSocketsAreBounded(t *testing.T) {
-	e := entranceWith(96 * mib)
+	e := admissionWith(96 * mib)
 	text := make([]byte, 0, 4*mib+100)
 	text = append(text, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"`...)
 	for len(text) < 4*mib {
@@ -150,26 +150,26 @@ func TestS38_LargeRequestsInFlightOnSocketsAreBounded(t *testing.T) {
 	}
 	in := 0
 	for range 40 {
-		if e.enter("a", doorWS, req) == nil {
+		if e.enter("a", viaWS, req) == nil {
 			in++
 		}
 	}
 	if in != 2 {
 		t.Errorf("%d of 40 are in flight", in)
 	}
-	if refusal := e.enter("a", doorWS, req); refusal == nil || refusal.Code != protocol.CodeOverloaded {
+	if refusal := e.enter("a", viaWS, req); refusal == nil || refusal.Code != protocol.CodeOverloaded {
 		t.Errorf("refused with %v", refusal)
 	}
-	if refusal := e.enter("b", doorSSE, req); refusal != nil {
+	if refusal := e.enter("b", viaSSE, req); refusal != nil {
 		t.Errorf("another caller: %v", refusal)
 	}
-	if refusal := e.enter("a", doorHTTP, req); refusal != nil {
+	if refusal := e.enter("a", viaHTTP, req); refusal != nil {
 		t.Errorf("what is counted as a body: %v", refusal)
 	}
 	for range in {
-		e.leave("a", doorWS, req)
+		e.leave("a", viaWS, req)
 	}
-	if refusal := e.enter("a", doorWS, req); refusal != nil {
+	if refusal := e.enter("a", viaWS, req); refusal != nil {
 		t.Errorf("when they are over: %v", refusal)
 	}
 }

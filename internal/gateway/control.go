@@ -43,7 +43,7 @@ func (g *Gateway) Control() http.Handler {
 	return mux
 }
 
-// serveOwner serves the doors to the owner of the program.
+// serveOwner serves the endpoints to the owner of the program.
 func (g *Gateway) serveOwner(w http.ResponseWriter, r *http.Request) {
 	c := auth.Self()
 	c.Header, c.Passed = r.Header, g.passed(r)

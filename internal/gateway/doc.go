@@ -7,27 +7,28 @@
 // /groups/NAME. Below each of these are the endpoints: /mcp (Streamable HTTP), /sse with
 // /messages (HTTP+SSE), /ws (WebSocket) and /call (tool calls over plain HTTP).
 //
-//	gateway.go  what a configuration becomes, now and when it changes
-//	reload.go   when the files change
-//	doors.go    the endpoints of one server, and which endpoint a path leads to
-//	chain.go    the steps before one server, its list changes, and aggregates
-//	filter.go   what a caller is offered of a server
-//	bound.go    values of a server that are bound to a principal
-//	access.go   authentication
-//	front.go    sign-in of users
-//	limits.go   limits of callers and sessions
-//	record.go   events: start and stop, reloads, sessions, refusals
-//	state.go    what outlives the process, and whether it was written
-//	status.go   the status, for the public, the owner, and a browser
-//	control.go  what the owner can do while it runs
+//	gateway.go   what a configuration becomes, now and when it changes
+//	reload.go    when the files change
+//	routes.go    which endpoint a path leads to
+//	endpoint.go  a server or an aggregate over every transport
+//	pipeline.go  the steps of a request, put together
+//	limits.go    limits of callers and sessions (admit); also bodies.go and notified.go
+//	filter.go    what a caller is offered of a server (authorize)
+//	bound.go     values of a server that are bound to a principal
+//	access.go    authentication
+//	front.go     sign-in of users
+//	record.go    events: start and stop, reloads, sessions, refusals
+//	state.go     what outlives the process, and whether it was written
+//	status.go    the status, for the public, the owner, and a browser
+//	control.go   what the owner can do while it runs
 //
-// A request passes these steps; there is one chain per server, for its own endpoint and for
-// each aggregate that it is a member of:
+// A request passes these steps, which pipeline.go puts together. There is one chain per server,
+// for its own endpoint and for each aggregate that it is a member of:
 //
-//	Host, Origin ─▶ CORS ─▶ authenticate ─▶ route ─┬─ /servers/NAME ─▶ observe ─▶ limits ──────────────────────────▶ chain
-//	                                               └─ aggregate ─────▶ observe ─▶ limits ─▶ era front ─▶ aggregate ─▶ chains
+//	Host, Origin ─▶ CORS ─▶ authenticate ─▶ route ─┬─ /servers/NAME ─▶ observe ─▶ admit ─▶ chain
+//	                                               └─ aggregate ─▶ observe ─▶ admit ─▶ front ─▶ aggregate ─▶ observe ─▶ chain
 //
-//	chain: filter ─▶ upstream
+//	chain: authorize ─▶ upstream
 //
 // The order matters. Package event observes everything, and makes the response of a refusal
 // by a later step. The filter is before the limits of the server, which are the upstream's, so
@@ -37,10 +38,10 @@
 // and an invalid one is refused. In the legacy era tasks are the session's own and stay as
 // they are.
 //
-// Limits of callers and sessions are counted before routing, for all endpoints together, by
-// principal or address (limitKey), never by what the client calls itself. A rate is kept as
-// the time at which its bucket will be full: one number per caller, and no goroutine. Both
-// kinds of limits take 0.4 µs per call; a step without limits does not exist.
+// Limits of callers and sessions are counted for all endpoints together, by principal or
+// address (limitKey), never by what the client calls itself. A rate is kept as the time at which
+// its bucket will be full: one number per caller, and no goroutine. Both kinds of limits take
+// 0.4 µs per call; a step without limits does not exist.
 //
 // The table of routes is replaced as a whole. Reloads come one after another: start new
 // upstreams, which get new requests from then on, make endpoints for new names, swap the table,

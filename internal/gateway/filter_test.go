@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -220,7 +219,7 @@ func TestOnlyTheListsAreAnnouncedThatAConfigurationChanges(t *testing.T) {
 	defer m.Shutdown(t.Context())
 	conf := config.Server{Name: "a", Command: "x", Disabled: true}
 	m.Apply([]*config.Server{&conf})
-	c := newChain(m.Upstream("a").Service(), new(atomic.Pointer[rules.Set]), nil, slog.New(slog.DiscardHandler), nil)
+	c := newChain(m.Upstream("a").Service(), new(atomic.Pointer[rules.Set]), nil, nil)
 	var told []string
 	stop := c.OnChange(func(note string) { told = append(told, note) })
 	for _, step := range []struct {

@@ -152,16 +152,16 @@ func (g *Gateway) callback(server, principal string) *oauth.Callback {
 	}}
 }
 
-// siblings returns the paths of all doors to what a door leads to.
+// siblings returns the paths of all transports of the endpoint that a path is of.
 func (g *Gateway) siblings(path string) (list []string) {
-	doors := []string{MCPPath, SSEPath, MessagesPath, WSPath, CallPath}
-	i := slices.IndexFunc(doors, func(door string) bool { return strings.HasSuffix(path, door) })
+	paths := []string{MCPPath, SSEPath, MessagesPath, WSPath, CallPath}
+	i := slices.IndexFunc(paths, func(p string) bool { return strings.HasSuffix(path, p) })
 	if i < 0 {
 		return nil
 	}
-	base := strings.TrimSuffix(path, doors[i])
-	for _, door := range doors {
-		list = append(list, base+door)
+	base := strings.TrimSuffix(path, paths[i])
+	for _, p := range paths {
+		list = append(list, base+p)
 	}
 	if base == "" && g.opts.MessagesPath != "" {
 		list = append(list, g.opts.MessagesPath)

@@ -15,7 +15,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/eventlog"
 	"github.com/dragoman-mcp/dragoman/internal/access/auth"
 	"github.com/dragoman-mcp/dragoman/internal/access/authserver"
@@ -32,7 +31,7 @@ import (
 // replaced.
 const DrainTimeout = 10 * time.Second
 
-// maxSessionRecords is how many sessions are remembered beyond their doors when there is no
+// maxSessionRecords is how many sessions are remembered beyond their endpoints when there is no
 // directory for them.
 const maxSessionRecords = 16384
 
@@ -113,11 +112,11 @@ type Gateway struct {
 	signIns       signIns
 	serverSignIns authserver.ServerSignIns // sign-ins of callers at servers, that wait for their browsers
 	store         store.Store              // of sessions
-	events        eventlog.Log             // of all doors' streams
+	events        eventlog.Log             // of the streams of all endpoints
 	disk          *disk                    // where both are; nil if that is memory
 	boundKey      []byte                   // of what servers give out to callers
 	closers       []func() error
-	entrance      *entrance
+	admission     *admission
 	first         *config.File // of which listen, state, log.format, limits and audit.file are in force
 
 	observers event.Observers
@@ -133,17 +132,17 @@ type Gateway struct {
 
 	mu           sync.Mutex // held while a configuration is applied
 	file         *config.File
-	all          *entry
-	groups       map[string]*entry
+	all          *route
+	groups       map[string]*route
 	last         Reloaded       // guarded by mu
 	seen         string         // the files when they were last read; guarded by mu
-	shuttingDown sync.WaitGroup // doors that are being shut
+	shuttingDown sync.WaitGroup // endpoints that are being shut down
 }
 
 // New returns a gateway for a configuration, whose servers it starts. State,
 // limits and what is listened on are those of this file until the end.
 func New(opts *Options, file *config.File) (*Gateway, error) {
-	g := &Gateway{opts: *opts, began: time.Now(), first: file, groups: make(map[string]*entry)}
+	g := &Gateway{opts: *opts, began: time.Now(), first: file, groups: make(map[string]*route)}
 	g.observers = opts.Observers
 	g.sessions = openSessions{by: g.observers, all: make(map[*event.Event]struct{})}
 	g.log = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
@@ -157,7 +156,7 @@ func New(opts *Options, file *config.File) (*Gateway, error) {
 		return nil, errors.Join(err, g.close(err))
 	}
 	g.policy = auth.New(g.access.Options, file.Limits.FailedProofs, g.log)
-	g.entrance = newEntrance(&file.Limits, g.observers, g.log)
+	g.admission = newAdmission(&file.Limits, g.observers, g.log)
 	g.front.Store(g.access.front)
 	signIn := opts.SignIn
 	if signIn != nil {
@@ -171,13 +170,11 @@ func New(opts *Options, file *config.File) (*Gateway, error) {
 	})
 	switch {
 	case opts.Root != nil:
-		g.all = g.newEntry(event.Builtin, opts.RootName, "", opts.Root)
+		g.all = g.newRoute(event.Builtin, opts.RootName, "", opts.Root)
 	case !opts.Single:
-		u := newUnion(g)
-		g.all = g.newEntry(event.AggregateEndpoint, "", "", u.backend())
-		g.all.union = u
+		g.all = g.newAggregateRoute("", "")
 	}
-	g.now.Store(&routes{all: g.all, rules: &g.rules, servers: map[string]*entry{}, groups: map[string]*entry{}, grouped: map[*entry][]string{}})
+	g.now.Store(&routes{all: g.all, rules: &g.rules, servers: map[string]*route{}, groups: map[string]*route{}, grouped: map[*route][]string{}})
 	g.seen = stamps(file.Files)
 	g.Apply(file)
 	return g, nil
@@ -213,7 +210,7 @@ func (g *Gateway) Apply(file *config.File) upstream.Changes {
 	for _, up := range ups {
 		e := before.servers[up.Name()]
 		if e == nil || e.chain.service != up.Service() {
-			e = g.newServerEntry(up)
+			e = g.newServerRoute(up)
 			after.servers[up.Name()] = e
 		}
 		if g.opts.Single {
@@ -226,8 +223,8 @@ func (g *Gateway) Apply(file *config.File) upstream.Changes {
 	}
 	g.file = file
 	g.now.Store(after)
-	if g.all != nil && g.all.union != nil {
-		g.all.union.all.Set(after.members(file.All()))
+	if g.all != nil && g.all.aggregate != nil {
+		g.all.aggregate.Set(after.members(file.All()))
 	}
 	for _, up := range ups {
 		after.servers[up.Name()].chain.announce(ruled)
@@ -252,50 +249,36 @@ func (g *Gateway) setRules(file *config.File) bool {
 	return g.file != nil && !(slices.Equal(g.file.Rules, file.Rules) && reflect.DeepEqual(g.file.RuleOptions(), file.RuleOptions()))
 }
 
-// newServerEntry makes the doors of a server.
-func (g *Gateway) newServerEntry(up *upstream.Upstream) *entry {
-	c := newChain(up.Service(), &g.rules, newTags(g.boundKey, up.Name(), g.policy.Anyone), g.log, g.observers)
-	e := g.newEntry(event.ServerEndpoint, up.Name(), serversPath+up.Name(), c.backend())
+// newServerRoute makes the endpoint of a server.
+func (g *Gateway) newServerRoute(up *upstream.Upstream) *route {
+	c := newChain(up.Service(), &g.rules, newTags(g.boundKey, up.Name(), g.policy.Anyone), g.observers)
+	e := g.newRoute(event.ServerEndpoint, up.Name(), serversPath+up.Name(), c.backend())
 	e.chain = c
 	return e
 }
 
-// newEntry returns the entry of what stands behind a path.
-func (g *Gateway) newEntry(role event.Role, name, path string, s *Backend) *entry {
-	s = g.endpoint(role, name, s)
-	return &entry{Doors: g.doors(name, s), backend: s, path: path}
+// newAggregateRoute makes the endpoint of an aggregate.
+func (g *Gateway) newAggregateRoute(name, path string) *route {
+	all, front := g.newAggregate()
+	e := g.newRoute(event.AggregateEndpoint, name, path, &Backend{Acceptor: front, Sessions: front, Requests: front.Requests()})
+	e.aggregate, e.front = all, front
+	return e
 }
 
-// endpoint puts the steps in front of a backend that every endpoint has: its requests are
-// observed and admitted.
-func (g *Gateway) endpoint(role event.Role, name string, s *Backend) *Backend {
-	in := *g.entrance.guard(s)
-	accept := func(a dragoman.Acceptor) dragoman.Acceptor {
-		if a == nil {
-			return nil
-		}
-		return dragoman.AcceptFunc(func(ctx context.Context, client dragoman.Conn) (dragoman.Peer, error) {
-			link := &event.Link{Role: role, Server: name, Session: g.sessions.number(), Caller: dragoman.CallerOf(ctx)}
-			peer, err := a.Accept(ctx, event.ObserveClient(client, link, g.observers))
-			if err != nil {
-				return nil, err
-			}
-			if role != event.Builtin {
-				g.sessions.open(ctx, name, client)
-			}
-			return event.Observe(peer, link, g.observers), nil
-		})
-	}
-	in.Acceptor, in.Sessions = accept(in.Acceptor), accept(in.Sessions)
-	if in.Requests != nil {
-		in.Requests = event.Observe(in.Requests, &event.Link{Role: role, Server: name}, g.observers)
-	}
-	return &in
+// newRoute makes the endpoint of a backend at a path.
+func (g *Gateway) newRoute(role event.Role, name, path string, b *Backend) *route {
+	b = g.endpoint(role, name, b)
+	limits := g.first.Limits
+	return &route{path: path, backend: b, Endpoint: NewEndpoint(b, &EndpointOptions{
+		Caller: g.caller, Denied: g.deny, MessagesPath: g.opts.MessagesPath,
+		MaxMessage: int(limits.Message), MaxSessions: limits.Sessions, MaxRequests: limits.Calls, IdleTimeout: limits.IdleSession,
+		Log: g.events, Store: sessions{g.store, name}, Logger: g.mistakes.Logger(),
+	})}
 }
 
 // regroup makes the groups of a configuration, and returns those that are gone.
-func (g *Gateway) regroup(file *config.File, after *routes) (gone []*entry) {
-	made := make(map[string]*entry, len(file.Groups))
+func (g *Gateway) regroup(file *config.File, after *routes) (gone []*route) {
+	made := make(map[string]*route, len(file.Groups))
 	for name, group := range file.Groups {
 		e := g.groups[name]
 		mcp := group.Path
@@ -303,11 +286,10 @@ func (g *Gateway) regroup(file *config.File, after *routes) (gone []*entry) {
 			mcp = groupsPath + name + MCPPath
 		}
 		if e == nil || e.mcp != mcp {
-			u := newUnion(g)
-			e = g.newEntry(event.AggregateEndpoint, "group "+name, strings.TrimSuffix(mcp, MCPPath), u.backend())
-			e.mcp, e.union = mcp, u
+			e = g.newAggregateRoute("group "+name, strings.TrimSuffix(mcp, MCPPath))
+			e.mcp = mcp
 		}
-		e.union.all.SetPlain(group.Naming == "plain", after.members(group.Servers))
+		e.aggregate.SetPlain(group.Naming == "plain", after.members(group.Servers))
 		made[name] = e
 		after.groups[e.path], after.grouped[e] = e, group.Servers
 	}
@@ -322,20 +304,19 @@ func (g *Gateway) regroup(file *config.File, after *routes) (gone []*entry) {
 
 // remove shuts down the endpoint of a server or a group that is not configured any more. It
 // keeps its path until then, so that clients can send what belongs to requests in flight.
-func (g *Gateway) remove(e *entry) {
+func (g *Gateway) remove(e *route) {
 	ctx, cancel := context.WithTimeout(context.Background(), DrainTimeout)
 	defer cancel()
 	if err := e.Shutdown(ctx); err != nil {
 		g.log.Warn("requests in flight were cut", "path", e.path, "error", err)
 	}
-	if e.union != nil {
-		e.union.close()
-	} else {
+	if e.chain != nil {
 		e.chain.service.Upstream().Retire(ctx)
 	}
+	e.closeAggregate()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	next, is := *g.now.Load(), func(_ string, other *entry) bool { return other == e }
+	next, is := *g.now.Load(), func(_ string, other *route) bool { return other == e }
 	next.servers, next.groups, next.grouped = maps.Clone(next.servers), maps.Clone(next.groups), maps.Clone(next.grouped)
 	maps.DeleteFunc(next.servers, is)
 	maps.DeleteFunc(next.groups, is)
@@ -350,17 +331,6 @@ func (g *Gateway) retire(up *upstream.Upstream) {
 	if !up.Retire(ctx) {
 		g.log.Warn("requests in flight were cut", "server", up.Name(), "error", context.Cause(ctx))
 	}
-}
-
-// doors makes the doors of what a name means. Host and Origin have been checked
-// before, by Handler.
-func (g *Gateway) doors(name string, s *Backend) *Doors {
-	limits := g.first.Limits
-	return NewDoors(s, &DoorOptions{
-		Caller: g.caller, Denied: g.deny, MessagesPath: g.opts.MessagesPath,
-		MaxMessage: int(limits.Message), MaxSessions: limits.Sessions, MaxRequests: limits.Calls, IdleTimeout: limits.IdleSession,
-		Log: g.events, Store: sessions{g.store, name}, Logger: g.mistakes.Logger(),
-	})
 }
 
 // HandlerOptions says whom a Handler answers.
@@ -387,7 +357,8 @@ func (g *Gateway) Handler(o *HandlerOptions) http.Handler {
 			g.deny(r, "", "host and origin", err)
 			return
 		}
-		if httpserver.AllowOrigin(w, r, g.now.Load().passes...) {
+		routes := g.now.Load()
+		if httpserver.AllowOrigin(w, r, routes.passes...) {
 			return
 		}
 		r = httpframe.WithClientRequestID(w, r)
@@ -397,7 +368,7 @@ func (g *Gateway) Handler(o *HandlerOptions) http.Handler {
 				h(w, r)
 				return
 			}
-			r = g.now.Load().withoutSlash(r)
+			r = routes.withoutSlash(r)
 			if with := wantsPage(r); with != "" {
 				g.serveRootPage(w, r, with, open)
 				return
@@ -406,7 +377,7 @@ func (g *Gateway) Handler(o *HandlerOptions) http.Handler {
 		inBrowser := refusal == nil && wantsEndpointPage(r)
 		if !g.policy.Anyone() {
 			var denied *httpserver.Refusal
-			if r, denied = g.letIn(r, open); denied != nil {
+			if r, denied = g.authenticate(r, open); denied != nil {
 				if !inBrowser || !g.serveEndpointPage(w, r, denied) {
 					denied.Write(w)
 				}
@@ -421,11 +392,11 @@ func (g *Gateway) Handler(o *HandlerOptions) http.Handler {
 		case r.URL.Path == StatusPath:
 			g.serveStatus(w, r)
 		default:
-			admitted, release := g.entrance.admit(r)
+			admitted, release := g.admission.admit(r)
 			if release != nil {
 				defer release()
 			}
-			if missing := g.now.Load().serve(w, admitted); missing != "" {
+			if missing := routes.serve(w, admitted); missing != "" {
 				g.mistakes.Log(r, http.StatusNotFound, func() string { return missing })
 			}
 		}
@@ -433,7 +404,7 @@ func (g *Gateway) Handler(o *HandlerOptions) http.Handler {
 }
 
 // Shutdown takes no new work, lets what is under way end until ctx does, ends all
-// streams in good order and stops the servers. own are doors of the caller's that
+// streams in good order and stops the servers. own shut down transports of the caller that
 // use Backend: they are shut with ours, before the servers are stopped. It returns an
 // error if something was cut.
 func (g *Gateway) Shutdown(ctx context.Context, own ...func(context.Context) error) error {
@@ -441,19 +412,17 @@ func (g *Gateway) Shutdown(ctx context.Context, own ...func(context.Context) err
 	g.draining.Store(true) // nothing is applied from now on
 	now := g.now.Load()
 	g.mu.Unlock()
-	entries := slices.Concat(slices.Collect(maps.Values(now.servers)), slices.Collect(maps.Values(now.groups)))
-	if !slices.Contains(entries, now.all) {
-		entries = append(entries, now.all)
+	all := slices.Concat(slices.Collect(maps.Values(now.servers)), slices.Collect(maps.Values(now.groups)))
+	if !slices.Contains(all, now.all) {
+		all = append(all, now.all)
 	}
-	for _, e := range entries {
+	for _, e := range all {
 		own = append(own, e.Shutdown)
 	}
 	cut := shutdownAll(ctx, own)
 	g.shuttingDown.Wait()
-	for _, e := range entries {
-		if e.union != nil {
-			e.union.close()
-		}
+	for _, e := range all {
+		e.closeAggregate()
 	}
 	cut = cmp.Or(g.manager.Shutdown(ctx), cut)
 	g.reloading.Lock()

@@ -29,10 +29,9 @@ const defaultSessionsPerCaller = 4096
 // is smaller may be an answer or a cancel, which belong to what is under way.
 const largeBody = 64 << 10
 
-// An entrance is what all doors of a gateway have behind them, before anything else is
-// asked: it bounds what callers and sessions may have and do, and takes no new work
-// while memory is short. Answers to questions always pass.
-type entrance struct {
+// An admission bounds what callers and sessions may have and do at all endpoints of a gateway,
+// and refuses new work while memory is short. Responses always pass.
+type admission struct {
 	limits config.Limits
 	log    *slog.Logger
 	by     event.Observers
@@ -45,8 +44,8 @@ type entrance struct {
 	each   limit.Counts // sessions of callers
 }
 
-func newEntrance(l *config.Limits, by event.Observers, log *slog.Logger) *entrance {
-	return &entrance{
+func newAdmission(l *config.Limits, by event.Observers, log *slog.Logger) *admission {
+	return &admission{
 		limits: *l, log: log, by: by, memory: limit.NewMemory(memoryLimit(l), nil),
 		rates: limit.NewRates(l.RatePerCaller, l.BurstPerCaller),
 		calls: limit.Counts{Max: l.CallsPerCaller},
@@ -77,28 +76,9 @@ func limitKey(c *dragoman.Caller) string {
 	return limit.Address(c.Address)
 }
 
-// guard puts the entrance before a server.
-func (e *entrance) guard(s *Backend) *Backend {
-	guarded := *s
-	if s.Acceptor != nil {
-		guarded.Acceptor = &guardedAcceptor{s.Acceptor, e}
-	}
-	if s.Sessions != nil {
-		guarded.Sessions = &guardedAcceptor{s.Sessions, e}
-	}
-	if s.Requests != nil {
-		in := notified{Peer: s.Requests, entrance: e}
-		guarded.Requests = in
-		if e.memory != nil || e.rates != nil || e.calls.Max > 0 {
-			guarded.Requests = &guardedRequests{in}
-		}
-	}
-	return &guarded
-}
-
 // check refuses an HTTP request before its body is read, if it is sure that what it
 // brings would be refused.
-func (e *entrance) check(r *http.Request, c *dragoman.Caller) error {
+func (e *admission) check(r *http.Request, c *dragoman.Caller) error {
 	switch {
 	case r.Method == http.MethodGet && r.Header.Get(protocol.HeaderSession) == "" && (strings.HasSuffix(r.URL.Path, WSPath) || strings.HasSuffix(r.URL.Path, SSEPath)):
 		if refusal := e.noSession(limitKey(c)); refusal != nil {
@@ -116,7 +96,7 @@ func (e *entrance) check(r *http.Request, c *dragoman.Caller) error {
 }
 
 // noSession returns why a caller may not open a session now, nil if it may.
-func (e *entrance) noSession(key string) *dragoman.Error {
+func (e *admission) noSession(key string) *dragoman.Error {
 	switch {
 	case e.memory.Short(limit.SessionsAt):
 		return shortOfMemory()
@@ -126,48 +106,48 @@ func (e *entrance) noSession(key string) *dragoman.Error {
 	return nil
 }
 
-// enter counts a request of a caller, by a door, until leave, or returns why it is refused.
-func (e *entrance) enter(key, door string, req *dragoman.Message) *dragoman.Error {
+// enter counts a request of a caller, by a transport, until leave, or returns why it is refused.
+func (e *admission) enter(key, transport string, req *dragoman.Message) *dragoman.Error {
 	if e.memory.Short(limit.RequestsAt) {
 		return shortOfMemory()
 	}
 	if e.calls.Max > 0 && !e.calls.Enter(key) {
 		return upstream.TooMany(protocol.LimitCaller, fmt.Sprintf("too many requests are under way: there may be %d of one caller (limits.callsPerCaller)", e.calls.Max))
 	}
-	if n := e.rooms.carried(door, req); n > 0 {
+	if n := e.rooms.carried(transport, req); n > 0 {
 		if err := e.rooms.messages.Take(key, n); err != nil {
 			e.leaveCalls(key)
 			return noRoom(e.rooms.messages, err)
 		}
 	}
 	if wait := e.rates.Take(key); wait > 0 {
-		e.leave(key, door, req)
+		e.leave(key, transport, req)
 		return e.callerTooOften(wait)
 	}
 	return nil
 }
 
-func (e *entrance) leave(key, door string, req *dragoman.Message) {
-	if n := e.rooms.carried(door, req); n > 0 {
+func (e *admission) leave(key, transport string, req *dragoman.Message) {
+	if n := e.rooms.carried(transport, req); n > 0 {
 		e.rooms.messages.Give(key, n)
 	}
 	e.leaveCalls(key)
 }
 
-func (e *entrance) leaveCalls(key string) {
+func (e *admission) leaveCalls(key string) {
 	if e.calls.Max > 0 {
 		e.calls.Leave(key)
 	}
 }
 
 // refused is the answer to a request that is refused.
-func (e *entrance) refused(req *dragoman.Message, refusal *dragoman.Error) (*dragoman.Message, error) {
+func (e *admission) refused(req *dragoman.Message, refusal *dragoman.Error) (*dragoman.Message, error) {
 	e.log.Debug("request refused", "method", req.Method(), "name", req.Name(), "reason", refusal.Message)
 	return nil, &event.Refusal{Answer: refusal}
 }
 
 // openSession counts a session until closeSession, or returns why it is refused.
-func (e *entrance) openSession(key string) (refusal *dragoman.Error) {
+func (e *admission) openSession(key string) (refusal *dragoman.Error) {
 	if refusal := e.noSession(key); refusal != nil {
 		return refusal
 	}
@@ -181,7 +161,7 @@ func (e *entrance) openSession(key string) (refusal *dragoman.Error) {
 	return nil
 }
 
-func (e *entrance) closeSession(key string) {
+func (e *admission) closeSession(key string) {
 	e.all.Leave()
 	e.each.Leave(key)
 }
@@ -190,39 +170,42 @@ func shortOfMemory() *dragoman.Error {
 	return upstream.TooMany(protocol.LimitGateway, "the gateway is short of memory (limits.memory)")
 }
 
-func (e *entrance) tooManySessions() *dragoman.Error {
+func (e *admission) tooManySessions() *dragoman.Error {
 	return upstream.TooMany(protocol.LimitCaller, fmt.Sprintf("too many sessions: one caller may have %d (limits.sessionsPerCaller); end some", e.each.Max))
 }
 
-func (e *entrance) callerTooOften(wait time.Duration) *dragoman.Error {
+func (e *admission) callerTooOften(wait time.Duration) *dragoman.Error {
 	return upstream.TooOften(protocol.LimitCaller, "too many requests of one caller (limits.ratePerCaller)", e.limits.RatePerCaller, wait)
 }
 
-// A guardedAcceptor lets as many conversations begin as there may be.
-type guardedAcceptor struct {
-	acceptor dragoman.Acceptor
-	entrance *entrance
-}
-
-// Accept implements dragoman.Acceptor.
-func (a *guardedAcceptor) Accept(ctx context.Context, client dragoman.Conn) (dragoman.Peer, error) {
-	e, caller := a.entrance, dragoman.CallerOf(ctx)
+// accept begins a session behind the limits, and counts it until it has ended.
+func (e *admission) accept(ctx context.Context, client dragoman.Conn, next dragoman.Acceptor) (dragoman.Peer, error) {
+	caller := dragoman.CallerOf(ctx)
 	key := limitKey(caller)
 	if refusal := e.openSession(key); refusal != nil {
 		return nil, refusal
 	}
-	peer, err := a.acceptor.Accept(ctx, client)
+	peer, err := next.Accept(ctx, client)
 	if err != nil {
 		e.closeSession(key)
 		return nil, err
 	}
 	afterDone(client, func() { e.closeSession(key) })
-	l := &e.limits
-	in := notified{Peer: peer, entrance: e, caller: caller, rate: limit.NewBucket(l.Rate, l.Burst), began: new(atomic.Bool)}
-	if e.memory == nil && e.rates == nil && e.calls.Max == 0 && l.Rate.Count == 0 && l.Calls == 0 {
-		return in, nil
+	notes := limitedNotes{Peer: peer, admission: e, caller: caller, key: key, rate: limit.NewBucket(e.limits.Rate, e.limits.Burst), began: new(atomic.Bool)}
+	return e.limit(notes, e.limits.Calls), nil
+}
+
+// requests returns a peer behind the limits, for requests without a session.
+func (e *admission) requests(next dragoman.Peer) dragoman.Peer {
+	return e.limit(limitedNotes{Peer: next, admission: e}, 0)
+}
+
+// limit adds the limits of requests, if there are any. calls is how many may be in flight in one session.
+func (e *admission) limit(notes limitedNotes, calls int) dragoman.Peer {
+	if e.memory == nil && e.rates == nil && e.calls.Max == 0 && notes.rate == nil && calls == 0 {
+		return notes
 	}
-	return &guardedSession{notified: in, key: key, door: caller.Door, calls: limit.Room{Max: l.Calls}}, nil
+	return &limited{notes, limit.Room{Max: calls}}
 }
 
 // afterDone has f called when a conversation is over.
@@ -238,41 +221,26 @@ func afterDone(c dragoman.Conn, f func()) {
 	}()
 }
 
-// A guardedSession is a session, in which no more is asked than may be.
-type guardedSession struct {
-	notified
-	key   string // of its caller
-	door  string // by which it came
-	calls limit.Room
+// A limited peer takes the requests of a session, or those without one, as far as the limits allow.
+type limited struct {
+	limitedNotes
+	calls limit.Room // requests of the session in flight
 }
 
-// Call implements dragoman.Peer. The session is asked first: what it may not do is not
-// counted as its caller's.
-func (s *guardedSession) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
-	e := s.entrance
-	if !s.calls.Enter() {
-		return e.refused(req, upstream.TooMany(protocol.LimitSession, fmt.Sprintf("too many requests are under way: there may be %d of one session (limits.calls)", s.calls.Max)))
+// Call implements dragoman.Peer. The limits of the session come first: what they refuse does not
+// count for the caller.
+func (p *limited) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+	e := p.admission
+	if !p.calls.Enter() {
+		return e.refused(req, upstream.TooMany(protocol.LimitSession, fmt.Sprintf("too many requests are under way: there may be %d of one session (limits.calls)", p.calls.Max)))
 	}
-	defer s.calls.Leave()
-	if wait := s.rate.Take(); wait > 0 {
+	defer p.calls.Leave()
+	if wait := p.rate.Take(); wait > 0 {
 		return e.refused(req, upstream.TooOften(protocol.LimitSession, "too many requests of one session (limits.rate)", e.limits.Rate, wait))
 	}
-	if refusal := e.enter(s.key, s.door, req); refusal != nil {
-		s.rate.Return()
-		return e.refused(req, refusal)
-	}
-	defer e.leave(s.key, s.door, req)
-	return s.Peer.Call(ctx, req, from)
-}
-
-// guardedRequests are requests without a session.
-type guardedRequests struct{ notified }
-
-// Call implements dragoman.Peer.
-func (p *guardedRequests) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
-	e, c := p.entrance, dragoman.CallerOf(ctx)
-	key := limitKey(c)
+	c, key := p.callerOf(ctx)
 	if refusal := e.enter(key, c.Door, req); refusal != nil {
+		p.rate.Return()
 		return e.refused(req, refusal)
 	}
 	defer e.leave(key, c.Door, req)

@@ -105,10 +105,18 @@ func enterSession(ctx context.Context, t *testing.T, b *Backend) (dragoman.Peer,
 	return nil, nil, e
 }
 
-// guarded returns a server behind an entrance.
-func guarded(l *config.Limits) (*counter, *entrance, *Backend) {
-	s, e := &counter{}, newEntrance(l, nil, slog.New(slog.DiscardHandler))
-	b := e.guard(&Backend{Acceptor: s, Sessions: s, Requests: s})
+// behind returns a server behind an admission.
+func behind(e *admission, s *counter) *Backend {
+	accept := dragoman.AcceptFunc(func(ctx context.Context, client dragoman.Conn) (dragoman.Peer, error) {
+		return e.accept(ctx, client, s)
+	})
+	return &Backend{Acceptor: accept, Sessions: accept, Requests: e.requests(s)}
+}
+
+// guarded returns a server behind the admission that limits make.
+func guarded(l *config.Limits) (*counter, *admission, *Backend) {
+	s, e := &counter{}, newAdmission(l, nil, slog.New(slog.DiscardHandler))
+	b := behind(e, s)
 	return s, e, b
 }
 
@@ -242,7 +250,7 @@ func TestNewWorkIsRefusedWhileMemoryIsShort(t *testing.T) {
 		s, e, _ := guarded(&config.Limits{})
 		used := new(atomic.Uint64)
 		e.memory = limit.NewMemory(100, used.Load)
-		b := e.guard(&Backend{Acceptor: s, Sessions: s, Requests: s})
+		b := behind(e, s)
 		at := func(percent uint64) {
 			used.Store(percent)
 			time.Sleep(limit.SampleInterval)
@@ -293,11 +301,11 @@ func TestWithoutLimitsThereIsNothingInTheWay(t *testing.T) {
 	if e.memory != nil {
 		t.Skip("this process has a limit of memory")
 	}
-	if n, ok := b.Requests.(notified); !ok || n.Peer != dragoman.Peer(s) { // which has no Call of its own
+	if n, ok := b.Requests.(limitedNotes); !ok || n.Peer != dragoman.Peer(s) { // which has no Call of its own
 		t.Error("requests take a step more")
 	}
 	p, _, _ := enterSession(t.Context(), t, b)
-	if n, ok := p.(notified); !ok || n.Peer != dragoman.Peer(s) {
+	if n, ok := p.(limitedNotes); !ok || n.Peer != dragoman.Peer(s) {
 		t.Error("requests of a session take a step more")
 	}
 }
@@ -315,13 +323,13 @@ func BenchmarkLimits(b *testing.B) {
 	quick := dragoman.Funcs{OnCall: func(context.Context, *dragoman.Message, dragoman.Peer) (*dragoman.Message, error) { return resp, nil }}
 	ctx := dragoman.WithCaller(b.Context(), &dragoman.Caller{Address: "192.0.2.1"})
 	log := slog.New(slog.DiscardHandler)
-	e := newEntrance(&config.Limits{RatePerCaller: many, CallsPerCaller: 100, Memory: 1 << 40}, nil, log)
+	e := newAdmission(&config.Limits{RatePerCaller: many, CallsPerCaller: 100, Memory: 1 << 40}, nil, log)
 	for _, step := range []struct {
 		name string
 		peer dragoman.Peer
 	}{
 		{"none", quick},
-		{"entrance with limits", e.guard(&Backend{Requests: quick}).Requests},
+		{"admission with limits", e.requests(quick)},
 	} {
 		b.Run(step.name, func(b *testing.B) {
 			b.ReportAllocs()

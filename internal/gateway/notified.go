@@ -17,22 +17,23 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// notified is what stands behind an endpoint, for the notifications of clients: only notifications are passed
-// on as such, and they count for the rates of the session and the caller.
-type notified struct {
+// limitedNotes takes the notifications of clients, which count for the rates of the session and the
+// caller, and refuses requests without an id.
+type limitedNotes struct {
 	dragoman.Peer
-	entrance *entrance
-	caller   *dragoman.Caller // of a session; nil if each message has its own
-	rate     *limit.Bucket    // of a session; nil if there is no limit
-	began    *atomic.Bool     // the client of a session has said that it is initialized
+	admission *admission
+	caller    *dragoman.Caller // of a session; nil if each message has its own
+	key       string           // what the caller of a session counts as
+	rate      *limit.Bucket    // of a session; nil if there is no limit
+	began     *atomic.Bool     // the client of a session has said that it is initialized
 }
 
-// Unwrap returns what stands behind the endpoint.
-func (n notified) Unwrap() dragoman.Peer { return n.Peer }
+// Unwrap returns what the endpoint serves.
+func (n limitedNotes) Unwrap() dragoman.Peer { return n.Peer }
 
 // Notify implements dragoman.Peer. A cancellation always passes, since it ends work, and so does the first
 // notifications/initialized of a session: initialize has been counted.
-func (n notified) Notify(ctx context.Context, note *dragoman.Message) error {
+func (n limitedNotes) Notify(ctx context.Context, note *dragoman.Message) error {
 	if jsonrpc.LacksID(note) { // a transport that is not ours
 		n.LacksID(ctx, note)
 		return nil
@@ -41,12 +42,13 @@ func (n notified) Notify(ctx context.Context, note *dragoman.Message) error {
 	case note.Method() == protocol.NoteCancelled, note.Method() == protocol.NoteInitialized && first != nil && first.CompareAndSwap(false, true):
 		return n.Peer.Notify(ctx, note)
 	}
-	e := n.entrance
+	e := n.admission
 	if wait := n.rate.Take(); wait > 0 {
 		return upstream.TooOften(protocol.LimitSession, "too many requests and notifications of one session (limits.rate)", e.limits.Rate, wait)
 	}
 	if e.rates != nil {
-		if wait := e.rates.Take(limitKey(n.callerOf(ctx))); wait > 0 {
+		_, key := n.callerOf(ctx)
+		if wait := e.rates.Take(key); wait > 0 {
 			n.rate.Return()
 			return e.callerTooOften(wait)
 		}
@@ -55,15 +57,18 @@ func (n notified) Notify(ctx context.Context, note *dragoman.Message) error {
 }
 
 // LacksID implements rpc.Refuser.
-func (n notified) LacksID(ctx context.Context, m *dragoman.Message) {
-	n.entrance.lacksID(ctx, n.callerOf(ctx), m)
+func (n limitedNotes) LacksID(ctx context.Context, m *dragoman.Message) {
+	caller, _ := n.callerOf(ctx)
+	n.admission.lacksID(ctx, caller, m)
 }
 
-func (n notified) callerOf(ctx context.Context) *dragoman.Caller {
+// callerOf returns the caller of a message, and what it counts as.
+func (n limitedNotes) callerOf(ctx context.Context) (caller *dragoman.Caller, key string) {
 	if n.caller != nil {
-		return n.caller
+		return n.caller, n.key
 	}
-	return dragoman.CallerOf(ctx)
+	caller = dragoman.CallerOf(ctx)
+	return caller, limitKey(caller)
 }
 
 // noIDAgain is how long the log is silent on requests without an id after one.
@@ -79,7 +84,7 @@ type noID struct {
 }
 
 // lacksID counts and reports a request without an id, and logs the first in a minute.
-func (e *entrance) lacksID(ctx context.Context, caller *dragoman.Caller, m *dragoman.Message) {
+func (e *admission) lacksID(ctx context.Context, caller *dragoman.Caller, m *dragoman.Message) {
 	c := &e.noID
 	count, now := c.count.Add(1), time.Now()
 	e.by.Event(ctx, &event.Event{

@@ -14,7 +14,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// peersOf returns what an entrance has before a server: for requests without a session, and in one.
+// peersOf returns what an admission has before a server: for requests without a session, and in one.
 func peersOf(t *testing.T, b *Backend, caller dragoman.Caller) map[string]dragoman.Peer {
 	t.Helper()
 	p, _, e := enterSession(as(t, caller), t, b)
@@ -104,11 +104,11 @@ func errorOf(err error) *dragoman.Error {
 func TestRequestsWithoutAnIDAreLoggedOnceAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
-		e := newEntrance(&config.Limits{}, nil, slog.New(slog.NewTextHandler(&out, nil)))
-		b := e.guard(&Backend{Requests: &counter{}})
+		e := newAdmission(&config.Limits{}, nil, slog.New(slog.NewTextHandler(&out, nil)))
+		requests := e.requests(&counter{})
 		for minute := range 3 {
 			for range 50 {
-				_ = b.Requests.Notify(as(t, dragoman.Caller{Principal: "ann"}), note(t, "tools/call"))
+				_ = requests.Notify(as(t, dragoman.Caller{Principal: "ann"}), note(t, "tools/call"))
 				time.Sleep(time.Second)
 			}
 			time.Sleep(20 * time.Second)

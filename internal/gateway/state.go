@@ -73,7 +73,7 @@ func (g *Gateway) closeState() error {
 	return err
 }
 
-// sessions keeps the sessions of one set of doors: a session is adopted by those
+// sessions keeps the sessions of one endpoint: a session is adopted by those
 // who stand where it was opened, and by nobody else.
 type sessions struct {
 	store store.Store

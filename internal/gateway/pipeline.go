@@ -3,7 +3,6 @@ package gateway
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"reflect"
 	"sync/atomic"
 
@@ -18,36 +17,71 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// A chain is a server with what stands in front of it, wherever clients come in: at its
-// own endpoint, in a group, and among all. It stays for as long as the name of the server is
-// configured. Where it is observed is told by whoever leads to it.
+// This file puts together what a request passes. At an endpoint it is observed and admitted. At
+// that of a server it is authorized then, and passed to the upstream. At that of an aggregate
+// it is passed to a member, where it is observed once more, authorized, and passed to the upstream:
+//
+//	endpoint of a server     observe ─▶ admit ─▶ authorize ─▶ upstream
+//	endpoint of an aggregate observe ─▶ admit ─▶ front ─▶ aggregate ─▶ observe ─▶ authorize ─▶ upstream
+//
+// The rest, era and connection, is in package upstream. Routes come before: see routes.go.
+
+// A Backend is a server, or an aggregate of several, as an endpoint sees it.
+type Backend struct {
+	Acceptor dragoman.Acceptor // takes sessions of either era
+	Sessions dragoman.Acceptor // takes sessions of the legacy era; nil if it is not served
+	Requests dragoman.Peer     // takes requests of the modern era; nil if it is not served
+}
+
+// endpoint returns a backend with the first steps of its endpoint: observe and admit.
+func (g *Gateway) endpoint(role event.Role, name string, b *Backend) *Backend {
+	accept := func(next dragoman.Acceptor) dragoman.Acceptor {
+		if next == nil {
+			return nil
+		}
+		return dragoman.AcceptFunc(func(ctx context.Context, client dragoman.Conn) (dragoman.Peer, error) {
+			link := &event.Link{Role: role, Server: name, Session: g.sessions.number(), Caller: dragoman.CallerOf(ctx)}
+			peer, err := g.admission.accept(ctx, event.ObserveClient(client, link, g.observers), next)
+			if err != nil {
+				return nil, err
+			}
+			if role != event.Builtin {
+				g.sessions.open(ctx, name, client)
+			}
+			return event.Observe(peer, link, g.observers), nil
+		})
+	}
+	in := &Backend{Acceptor: accept(b.Acceptor), Sessions: accept(b.Sessions)}
+	if b.Requests != nil {
+		in.Requests = event.Observe(g.admission.requests(b.Requests), &event.Link{Role: role, Server: name}, g.observers)
+	}
+	return in
+}
+
+// A chain is the steps before one server: authorize and upstream. It is the same at the
+// endpoint of the server and in each aggregate, and stays for as long as the name of the server
+// is configured.
 type chain struct {
 	service  *upstream.Service
-	log      *slog.Logger
 	views    *views
 	tags     *tags
-	requests dragoman.Peer      // as a server with an endpoint of its own
-	member   dragoman.Peer      // as a member of an aggregate
+	requests dragoman.Peer      // at the endpoint of the server
+	observed dragoman.Peer      // as a member of an aggregate
 	changes  subscription.Hub   // of what a reload offers; those of the server itself do not come this way
 	known    *upstream.Upstream // whose lists were published last; guarded by Gateway.mu
 	config   *config.Server     // of it, when it was last applied; guarded by Gateway.mu
 }
 
-var (
-	_ dragoman.Acceptor = (*chain)(nil)
-	_ aggregate.Member  = member{}
-)
-
-func newChain(s *upstream.Service, set *atomic.Pointer[rules.Set], tags *tags, log *slog.Logger, by event.Observers) *chain {
-	c := &chain{service: s, log: log, tags: tags, known: s.Upstream(), config: s.Upstream().Config()}
+func newChain(s *upstream.Service, set *atomic.Pointer[rules.Set], tags *tags, by event.Observers) *chain {
+	c := &chain{service: s, tags: tags, known: s.Upstream(), config: s.Upstream().Config()}
 	c.views = &views{server: s.Name(), config: func() *config.Server { return s.Upstream().Config() }, rules: set}
 	c.requests = c.authorize(s.Requests(), nil, nil)
-	c.member = event.Observe(c.requests, &event.Link{Role: event.Member, Server: s.Name()}, by)
+	c.observed = event.Observe(c.requests, &event.Link{Role: event.Member, Server: s.Name()}, by)
 	return c
 }
 
-// authorize puts the rules and the filter before a server, or a session with it. client is that
-// of a session, and caller who has begun it.
+// authorize puts the filter before the server, or before a session with it. client is that of
+// the session, and caller the one who began it.
 func (c *chain) authorize(p dragoman.Peer, client dragoman.Conn, caller *dragoman.Caller) dragoman.Peer {
 	return &filter{Peer: p, views: c.views, tags: c.tags, changes: &c.changes, client: client, caller: caller}
 }
@@ -57,34 +91,48 @@ func (c *chain) backend() *Backend { return &Backend{Acceptor: c, Sessions: c, R
 // Accept begins a session with a client of either era.
 func (c *chain) Accept(ctx context.Context, client dragoman.Conn) (dragoman.Peer, error) {
 	caller := dragoman.CallerOf(ctx)
-	var told dragoman.Peer = filteredPeer{client, c.views.hides(ctx, caller)}
+	var seen dragoman.Peer = filteredPeer{client, c.views.hides(ctx, caller)}
 	if o, ok := c.tags.owner(caller); ok {
-		told = boundPeer{told, o}
+		seen = boundPeer{seen, o}
 	}
-	peer, err := c.service.Accept(ctx, conversation{client, told})
+	peer, err := c.service.Accept(ctx, clientConn{client, seen})
 	if err != nil {
 		return nil, err
 	}
 	return c.authorize(peer, client, caller), nil
 }
 
-// A conversation is one in which the client is asked and told by way of a peer.
-type conversation struct {
+// A clientConn is the connection of a client as the server sees it: its messages to the client
+// pass by a peer.
+type clientConn struct {
 	dragoman.Conn
 	by dragoman.Peer
 }
 
-// Unwrap returns the conversation itself.
-func (c conversation) Unwrap() dragoman.Conn { return c.Conn }
+// Unwrap returns the connection itself.
+func (c clientConn) Unwrap() dragoman.Conn { return c.Conn }
 
 // Call implements dragoman.Peer.
-func (c conversation) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+func (c clientConn) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 	return c.by.Call(ctx, req, from)
 }
 
 // Notify implements dragoman.Peer.
-func (c conversation) Notify(ctx context.Context, note *dragoman.Message) error {
+func (c clientConn) Notify(ctx context.Context, note *dragoman.Message) error {
 	return c.by.Notify(ctx, note)
+}
+
+// newAggregate makes an aggregate without members, behind a front for clients of both eras.
+func (g *Gateway) newAggregate() (*aggregate.Aggregate, *era.Front) {
+	all := aggregate.New(&aggregate.Options{Name: g.opts.Name, Version: g.opts.Version, Logger: g.log})
+	return all, era.NewFront(all, &era.FrontOptions{
+		Name: g.opts.Name, Version: g.opts.Version, Logger: g.log,
+		Ended: func(ctx context.Context) {
+			for _, up := range g.manager.Upstreams() {
+				up.Service().End(ctx)
+			}
+		},
+	})
 }
 
 // A member is a server of an aggregate. It is another one when its upstream has been replaced:
@@ -94,8 +142,10 @@ type member struct {
 	up *upstream.Upstream
 }
 
+var _ aggregate.Member = member{}
+
 // Requests implements aggregate.Member: it takes requests of the modern era.
-func (m member) Requests() dragoman.Peer { return m.member }
+func (m member) Requests() dragoman.Peer { return m.observed }
 
 // Name implements aggregate.Member.
 func (m member) Name() string { return m.service.Name() }
@@ -164,33 +214,4 @@ func (m missing) Requests() dragoman.Peer {
 		}
 		return req.Fail(protocol.Unavailable(errConfig)), nil
 	}}
-}
-
-// A union is several servers as one: those of a group, or all. It lives as long
-// as its group is configured, whatever servers come and go.
-type union struct {
-	all   *aggregate.Aggregate
-	front *era.Front // for clients of both eras
-}
-
-func newUnion(g *Gateway) *union {
-	all := aggregate.New(&aggregate.Options{Name: g.opts.Name, Version: g.opts.Version, Logger: g.log})
-	return &union{all: all, front: era.NewFront(all, &era.FrontOptions{
-		Name: g.opts.Name, Version: g.opts.Version, Logger: g.log,
-		Ended: func(ctx context.Context) {
-			for _, up := range g.manager.Upstreams() {
-				up.Service().End(ctx)
-			}
-		},
-	})}
-}
-
-func (u *union) backend() *Backend {
-	return &Backend{Acceptor: u.front, Sessions: u.front, Requests: u.front.Requests()}
-}
-
-// close ends what is under way. Its doors have been shut before.
-func (u *union) close() {
-	_ = u.all.Close() // listens end with their results while there is somebody to tell
-	_ = u.front.Close()
 }
