@@ -6,14 +6,12 @@ import (
 	"bufio"
 	"fmt"
 	"maps"
-	"net"
 	"os"
 	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
@@ -270,23 +268,5 @@ func goSDKOnStdio(t *testing.T, era protocol.Era) []string {
 // finds out which.
 func goSDKOnHTTP(t *testing.T, era protocol.Era) []string {
 	t.Helper()
-	address := "127.0.0.1:" + freePort(t) // the program cannot say which port it picks
-	cmd := exec.Command(goSDKProgram.in(t), "-http", address, fmt.Sprintf("-stateless=%t", era == protocol.Modern))
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait() // it was killed
-	})
-	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
-		conn, err := net.Dial("tcp", address)
-		if err == nil {
-			_ = conn.Close()
-			return []string{"http://" + address}
-		}
-		if time.Now().After(deadline) {
-			t.Fatal(err)
-		}
-	}
+	return []string{goSDKOverHTTP(t, era == protocol.Modern).URL}
 }

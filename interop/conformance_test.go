@@ -3,12 +3,10 @@
 package interop_test
 
 import (
-	"bufio"
 	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"strings"
 	"testing"
@@ -33,7 +31,7 @@ func TestConformance(t *testing.T) {
 	} {
 		t.Run(mode.name, func(t *testing.T) {
 			t.Parallel()
-			url := startRun(t)
+			url, _ := startDragoman(t)
 			for _, rev := range []protocol.Revision{protocol.V20251125, protocol.V20260728} {
 				t.Run(rev.String(), func(t *testing.T) {
 					suite(t, append([]string{"server", "--url", url}, mode.args(rev)...)...)
@@ -41,37 +39,6 @@ func TestConformance(t *testing.T) {
 			}
 		})
 	}
-}
-
-// startRun starts `dragoman run` on a free port and returns its MCP URL.
-func startRun(t *testing.T) string {
-	t.Helper()
-	cmd := exec.Command(os.Getenv("DRAGOMAN_BIN"), "run", "--listen", "127.0.0.1:0")
-	stderr, err := cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Signal(os.Interrupt)
-		if err := cmd.Wait(); err != nil {
-			t.Errorf("dragoman run ended with %v", err)
-		}
-	})
-	lines := bufio.NewScanner(stderr)
-	for lines.Scan() {
-		if url := regexp.MustCompile(`http://\S+/mcp`).FindString(lines.Text()); url != "" {
-			go func() {
-				for lines.Scan() { // keep the pipe empty
-				}
-			}()
-			return url
-		}
-	}
-	t.Fatal("dragoman run does not say where it listens")
-	return ""
 }
 
 // suite runs the conformance suite and fails with its output.

@@ -1,14 +1,12 @@
 package interop_test
 
 import (
-	"bufio"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -67,47 +65,13 @@ func gatewayCommand(t *testing.T, flags ...string) *exec.Cmd {
 // returns its URL.
 func serveFile(t *testing.T, file string) string {
 	t.Helper()
-	cmd := gatewayCommand(t, file, "--listen", "127.0.0.1:0")
-	stderr, err := cmd.StderrPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	said, gone := make(chan string, 1), make(chan struct{})
-	go func() { // ends with the process
-		defer close(gone)
-		for lines := bufio.NewScanner(stderr); lines.Scan(); {
-			fmt.Fprintln(t.Output(), lines.Text())
-			if url := gatewayURL.FindString(lines.Text()); url != "" && len(said) == 0 {
-				said <- url
-			}
-		}
-	}()
-	t.Cleanup(func() {
-		_ = cmd.Process.Signal(os.Interrupt)
-		kill := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
-		defer kill.Stop()
-		<-gone
-		if err := cmd.Wait(); err != nil {
-			t.Errorf("the gateway does not end in good order: %v", err)
-		}
-	})
-	select {
-	case url := <-said:
-		awaitReady(t, url)
-		return url
-	case <-gone:
-		t.Fatal("the gateway has gone")
-	case <-time.After(patience):
-		t.Fatal("the gateway does not say where it is")
-	}
-	return ""
+	url := serve(t, gatewayCommand(t, file, "--listen", "127.0.0.1:0"), gatewayURL)
+	awaitReady(t, url)
+	return url
 }
 
-// gatewayURL finds where a gateway listens.
-var gatewayURL = regexp.MustCompile(`http://127\.0\.0\.1:\d+`)
+// gatewayURL matches where a gateway listens.
+const gatewayURL = `http://127\.0\.0\.1:\d+`
 
 // awaitReady waits until all servers of a gateway are ready.
 func awaitReady(t *testing.T, url string) {

@@ -64,7 +64,7 @@ func startFrontOf(t *testing.T, settings, servers object) (gateway string, auth 
 		"rules":   []string{"allow user:alice, user:bob"},
 		"servers": servers,
 	})
-	serveUntil(t, gatewayCommand(t, file, "--listen", at), gatewayURL.String())
+	serveUntil(t, gatewayCommand(t, file, "--listen", at), gatewayURL)
 	return gateway, auth
 }
 

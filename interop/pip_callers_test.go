@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/protocol"
@@ -89,14 +88,13 @@ func sideBySide(n int, call func(i int) string) []string {
 	return said
 }
 
-// fiftyAtOnce makes fifty calls of a client at once, of which six ask at the same time. It
-// returns how long they took, and fails the test unless one process has answered them
-// all.
-func fiftyAtOnce(t *testing.T, c sdkClient) time.Duration {
-	t.Helper()
+// Of the calls six ask at the same time: each waits until all of them do.
+func TestNpmPipFiftyCallsOfAModernClientRunSideBySideInOneProcessOfALegacyServer(t *testing.T) {
+	t.Parallel()
 	const calls, asking = 50, 6
+	bridge := bridgeTo(t, append([]string{"--"}, pipServer1(t, "mcp1", "stdio")...)...)
+	c := connectTypeScript2.open(t, []string{bridge.URL}, "python-sdk-1", protocol.Latest)
 	process := says(t, c, "pid", object{}) // which is up by then
-	began := time.Now()
 	said := sideBySide(calls, func(i int) string {
 		text := fmt.Sprintf("call %d", i)
 		if i < asking {
@@ -104,7 +102,6 @@ func fiftyAtOnce(t *testing.T, c sdkClient) time.Duration {
 		}
 		return says(t, c, "work", object{"text": text})
 	})
-	took := time.Since(began)
 	for i, got := range said {
 		want := fmt.Sprintf("%s call %d", process, i)
 		if i < asking {
@@ -114,26 +111,6 @@ func fiftyAtOnce(t *testing.T, c sdkClient) time.Duration {
 			t.Errorf("call %d: %q, want %q", i, got, want)
 		}
 	}
-	return took
-}
-
-// Not beside other tests, since it compares times.
-func TestNpmPipFiftyCallsOfAModernClientRunSideBySideInOneProcessOfALegacyServer(t *testing.T) {
-	command := pipServer1(t, "mcp1", "stdio")
-	legacy := connectTypeScript2.open(t, command, "python-sdk-1", protocol.LatestLegacy)
-	modern := connectTypeScript2.open(t, []string{bridgeTo(t, append([]string{"--"}, command...)...).URL}, "python-sdk-1", protocol.Latest)
-	// One after the other they would take thirty times as long. A busy machine may
-	// make a few times as long of it, but not each time.
-	var ratio float64
-	for range 3 {
-		direct, bridged := fiftyAtOnce(t, legacy), fiftyAtOnce(t, modern)
-		ratio = bridged.Seconds() / direct.Seconds()
-		t.Logf("fifty calls took %v, those of a legacy client without a bridge %v: %.2f times as long", bridged, direct, ratio)
-		if ratio <= 3 {
-			return
-		}
-	}
-	t.Errorf("the calls took %.1f times as long as those without a bridge", ratio)
 }
 
 // counted makes calls at once of a tool that counts them, and returns the process that

@@ -7,7 +7,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/protocol"
@@ -26,13 +25,7 @@ func TestPipServerThatHangsAtAnUnknownMethodIsUsedOnStdio(t *testing.T) {
 				Path: dragomanProgram.in(t), Args: append([]string{"connect", "--"}, pipServer1(t, "mcp1.8", "stdio")...),
 				InheritEnv: []string{"GORACE"}, Grace: patience,
 			}
-			began := time.Now()
 			says(t, beginAs(t, "client", bridge, rev), "pid", object{})
-			took := time.Since(began)
-			t.Logf("the first answer of a tool came after %v", took)
-			if took > 2*patience {
-				t.Error("that is when opening a session is given up, not when the server has started")
-			}
 		})
 	}
 }

@@ -1,4 +1,4 @@
-//go:build npm || browser || conformance
+//go:build npm || browser
 
 package interop_test
 
