@@ -287,12 +287,8 @@ func TestStalledReaderIsCutWithoutHurtingOthers(t *testing.T) {
 		w.do(http.MethodPost, at+"/messages?sessionId="+id, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"flood"}`, i))
 	}
 	for range 20 {
-		start := time.Now()
 		w.post(good.endpoint, ping)
 		good.want(pong)
-		if d := time.Since(start); d > 5*time.Second {
-			t.Errorf("a call beside the stalled one took %v", d)
-		}
 	}
 	if err := peertest.Receive(t, over, "the stalled session ends"); !errors.Is(err, dragoman.ErrSlow) {
 		t.Errorf("the stalled session ended because of %v", err)

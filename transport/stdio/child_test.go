@@ -102,7 +102,6 @@ func TestA09_ServerEndsWhenItsStdinCloses(t *testing.T) {
 }
 
 func TestA09_ServerThatExitsEndsTheStreams(t *testing.T) {
-	start := time.Now()
 	p := launch(t, script(`echo last; exit 0`))
 	text, err := io.ReadAll(p.out())
 	if err != nil || string(text) != "last\n" {
@@ -111,9 +110,6 @@ func TestA09_ServerThatExitsEndsTheStreams(t *testing.T) {
 	await(t, p)
 	if _, err := p.in().Write([]byte("x")); err == nil {
 		t.Error("a write to the stdin of a server that has ended succeeds")
-	}
-	if took := time.Since(start); took > 2*time.Second {
-		t.Errorf("that took %v", took)
 	}
 }
 
@@ -160,7 +156,7 @@ func TestS35_StopLadder(t *testing.T) {
 			readLine(t, p)
 			start := time.Now()
 			p.stop()
-			if took := time.Since(start); took < test.atLeast || took > 10*time.Second {
+			if took := time.Since(start); took < test.atLeast {
 				t.Errorf("stop took %v, want at least %v", took, test.atLeast)
 			}
 			if e := p.exit(); e.Signal != test.signal || e.Status != test.status {
@@ -266,14 +262,10 @@ func TestS07_StderrFloodDoesNotBlockTheServer(t *testing.T) {
 	c := script(`head -c 20000000 /dev/zero | tr '\0' x | fold -w 99 >&2; echo; echo the end >&2; echo done`)
 	c.OnStderr = func(string) { <-stuck }
 	p := launch(t, c)
-	start := time.Now()
 	if text, err := io.ReadAll(p.out()); err != nil || string(text) != "\ndone\n" {
 		t.Errorf("stdout is %q, %v", text, err)
 	}
 	await(t, p) // although the callback is stuck
-	if took := time.Since(start); took > 20*time.Second {
-		t.Errorf("that took %v", took)
-	}
 	tail := p.stderrTail()
 	if len(tail) != 64<<10 || !bytes.HasSuffix(tail, []byte("x\nthe end\n")) && !bytes.HasSuffix(tail, []byte("xthe end\n")) {
 		t.Errorf("the tail has %d bytes and ends in %q", len(tail), tail[len(tail)-20:])

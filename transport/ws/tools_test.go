@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/testkit/peertest"
@@ -241,13 +240,9 @@ func TestS20_TheEndOfTheSocketCancelsCalls(t *testing.T) {
 				r := rawDial(t, serve(t, &Server{Requests: h, Acceptor: peertest.Accept(h)}))
 				r.sendText(message)
 				peertest.Receive(t, h.began, "the call")
-				begin := time.Now()
 				end(r)
 				if err := peertest.Receive(t, h.ended, "the end of the call's context"); !errors.Is(err, dragoman.ErrClosed) {
 					t.Errorf("the context ended because of %v", err)
-				}
-				if took := time.Since(begin); took > 5*time.Second {
-					t.Errorf("it took %v", took)
 				}
 			})
 		}

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/wire/toollist"
 )
@@ -123,16 +122,12 @@ func TestS04_HostileSchemasCostLittle(t *testing.T) {
 		{"many members", `{"properties":{` + strings.ReplaceAll(many(20_000), "x-mcp-header", "title") + `,"a":{"type":"string","x-mcp-header":"A"}}}`, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			start := time.Now()
 			_, err := toollist.ParamHeaders([]byte(test.schema))
 			if (err == nil) != test.ok {
 				t.Errorf("ParamHeaders: %v", err)
 			}
 			if err != nil && len(err.Error()) > 1000 {
 				t.Errorf("the error is %d bytes long", len(err.Error()))
-			}
-			if took := time.Since(start); took > 5*time.Second {
-				t.Errorf("it took %v", took)
 			}
 		})
 	}
