@@ -41,10 +41,11 @@ func alone(t *testing.T, limit time.Duration) bool {
 	if err != nil {
 		t.Fatal(err)
 	}
+	binary := gatewaytest.Binary(t) // which may be built first
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, unshare, "-Urn", self, "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout="+limit.String())
-	cmd.Env = append(os.Environ(), networkVariable+"=1", "DRAGOMAN_BIN="+gatewaytest.Binary(t))
+	cmd.Env = append(os.Environ(), networkVariable+"=1", "DRAGOMAN_BIN="+binary)
 	cmd.WaitDelay = time.Second
 	out, err := cmd.CombinedOutput()
 	switch {
