@@ -268,3 +268,39 @@ func TestAProcessThatStartsSlowlyIsWaitedForAndOneThatIgnoresIsNot(t *testing.T)
 		})
 	}
 }
+
+func TestIgnoredRequestsAreGivenUpWhenALaterPingIsAnswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &link{writes: make(chan string, 8)}
+		l.send = func(_ context.Context, text string) error {
+			m := rawclient.ReadMessage([]byte(text))
+			switch m.Method {
+			case protocol.MethodPing:
+				l.writes <- fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{}}`, m.ID)
+			case "slow": // than its ping
+				time.AfterFunc(3*time.Second, func() { l.writes <- fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{}}`, m.ID) })
+			}
+			return nil
+		}
+		wire := rawclient.NewLinkWire(l)
+		s := &rawclient.Subject{Timeout: 10 * time.Second}
+		for _, step := range []struct {
+			method string
+			silent bool
+			took   time.Duration
+		}{
+			{"slow", false, 3 * time.Second},
+			{"ignored", true, 4 * time.Second}, // two for the ping, two behind it
+			{"ignored", true, 2 * time.Second}, // half of that from then on
+			{protocol.MethodPing, false, 0},
+		} {
+			began := time.Now()
+			x := s.Client(wire, protocol.LatestLegacy).Try(t.Context(), fmt.Sprint(began), step.method, nil)
+			if took := time.Since(began); x.Silent() != step.silent || took != step.took || len(x.Got) > 1 {
+				t.Errorf("%s: %s after %v, of %d messages", step.method, x.Says(), took, len(x.Got))
+			}
+		}
+		close(l.writes)
+		wire.Close()
+	})
+}
