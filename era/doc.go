@@ -39,6 +39,8 @@
 //	opening a connection; time for the    60 s; 5 s, 30 s for commands that may install the
 //	response to server/discover           server, three times that with a hint
 //	an initialize                         256 KiB; to survive the server 64 KiB
+//	answers of an input round that a      10 min
+//	function of FromMethods has asked for
 package era
 
 // The files, in the order in which to read them:
