@@ -5,7 +5,8 @@
 //	position, err := log.Append(ctx, "stream", eventlog.End, event)
 //	events, err := log.After(ctx, "stream", position) // what has come since
 //
-// A transport/streamable.Server with a [Log] has resumable streams. A log in files cuts off an
+// A transport/streamable.Server with a [Log] has resumable streams, and one with [Records] has sessions that
+// outlive it. A log in files cuts off an
 // event that was written in part when the process was killed. It survives the end of the
 // process, not of the machine.
 package eventlog

@@ -51,7 +51,7 @@ type EndpointOptions struct {
 	MaxRequests  int // of one session
 	IdleTimeout  time.Duration
 	Log          eventlog.Log
-	Store        streamable.SessionStore
+	Store        eventlog.Records
 	Logger       *slog.Logger
 }
 

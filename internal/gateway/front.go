@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/eventlog"
 	"github.com/dragoman-mcp/dragoman/internal/access/auth"
 	"github.com/dragoman-mcp/dragoman/internal/access/authserver"
 	"github.com/dragoman-mcp/dragoman/internal/access/rules"
@@ -173,14 +174,14 @@ func (g *Gateway) siblings(path string) (list []string) {
 // every one.
 type signIns struct {
 	mu     sync.Mutex
-	store  store.Store
+	store  eventlog.Records
 	key    []byte
 	dir    *store.Dir // nil if they are in memory
 	closed bool
 }
 
 // open returns the store and its key. Without a directory both end with the process.
-func (s *signIns) open(dir string, lasts time.Duration, disk *disk) (store.Store, []byte, error) {
+func (s *signIns) open(dir string, lasts time.Duration, disk *disk) (eventlog.Records, []byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -190,18 +191,18 @@ func (s *signIns) open(dir string, lasts time.Duration, disk *disk) (store.Store
 		return s.store, s.key, nil
 	case dir == "":
 		s.key = store.NewKey()
-		s.store = store.NewMemory(authserver.MaxSignIns)
+		s.store = store.NewMemory(&store.Options{MaxRecords: authserver.MaxSignIns})
 		return s.store, s.key, nil
 	}
 	key, err := store.LoadKey(dir, "sign-ins.key")
 	if err != nil {
 		return nil, nil, err
 	}
-	opened, err := store.OpenWith(filepath.Join(dir, "sign-ins"), &store.DirOptions{MaxAge: lasts + 24*time.Hour})
+	opened, err := store.Open(filepath.Join(dir, "sign-ins"), &store.Options{MaxAge: lasts + 24*time.Hour})
 	if err != nil {
 		return nil, nil, err
 	}
-	s.store, s.key, s.dir = diskStore{opened, disk}, key, opened
+	s.store, s.key, s.dir = diskRecords{opened, disk}, key, opened
 	return s.store, s.key, nil
 }
 

@@ -21,7 +21,6 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/access/rules"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/config"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/event"
-	"github.com/dragoman-mcp/dragoman/internal/gateway/store"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/upstream"
 	"github.com/dragoman-mcp/dragoman/internal/wire/httpframe"
 	"github.com/dragoman-mcp/dragoman/internal/wire/httpserver"
@@ -111,7 +110,7 @@ type Gateway struct {
 	front         atomic.Pointer[front] // nil if users do not sign in by us
 	signIns       signIns
 	serverSignIns authserver.ServerSignIns // sign-ins of callers at servers, that wait for their browsers
-	store         store.Store              // of sessions
+	store         eventlog.Records         // of sessions
 	events        eventlog.Log             // of the streams of all endpoints
 	disk          *disk                    // where both are; nil if that is memory
 	boundKey      []byte                   // of what servers give out to callers

@@ -20,10 +20,10 @@ func (g *Gateway) stateDir() string { return cmp.Or(g.opts.State, g.first.State)
 
 // openState opens what outlives the process, if there is a directory for it. It
 // returns where the lists of servers are kept.
-func (g *Gateway) openState() (lists store.Store, err error) {
+func (g *Gateway) openState() (lists eventlog.Records, err error) {
 	dir := g.stateDir()
 	if dir == "" {
-		g.store, g.events = store.NewMemory(maxSessionRecords), eventlog.NewMemory(nil)
+		g.store, g.events = store.NewMemory(&store.Options{MaxRecords: maxSessionRecords}), eventlog.NewMemory(nil)
 		g.boundKey = store.NewKey()
 		return g.openCache(), nil
 	}
@@ -31,7 +31,7 @@ func (g *Gateway) openState() (lists store.Store, err error) {
 	if g.boundKey, err = store.LoadKey(dir, "tags.key"); err != nil {
 		return nil, fmt.Errorf("state: %w", err)
 	}
-	records, err := store.OpenWith(filepath.Join(dir, "records"), &store.DirOptions{Logger: g.log})
+	records, err := store.Open(filepath.Join(dir, "records"), &store.Options{Logger: g.log})
 	if err != nil {
 		return nil, fmt.Errorf("state: %w", err)
 	}
@@ -42,16 +42,16 @@ func (g *Gateway) openState() (lists store.Store, err error) {
 	}
 	g.closers = append(g.closers, events.Close)
 	g.disk = &disk{log: g.log}
-	g.store, g.events = diskStore{records, g.disk}, diskLog{events, g.disk}
+	g.store, g.events = diskRecords{records, g.disk}, diskLog{events, g.disk}
 	return g.store, nil
 }
 
 // openCache opens the directory for lists. Without one they are asked for anew.
-func (g *Gateway) openCache() store.Store {
+func (g *Gateway) openCache() eventlog.Records {
 	if g.opts.Cache == "" {
 		return nil
 	}
-	cache, err := store.OpenWith(g.opts.Cache, &store.DirOptions{Logger: g.log})
+	cache, err := store.Open(g.opts.Cache, &store.Options{Logger: g.log})
 	if err != nil && g.opts.Single {
 		g.log.Debug("the era of the server is not remembered", "error", err)
 		return nil
@@ -73,27 +73,29 @@ func (g *Gateway) closeState() error {
 	return err
 }
 
-// sessions keeps the sessions of one endpoint: a session is adopted by those
-// who stand where it was opened, and by nobody else.
+// sessions keeps the sessions of one endpoint: a session is adopted only at the endpoint
+// where it was opened.
 type sessions struct {
-	store store.Store
-	where string
+	records eventlog.Records
+	where   string
 }
 
-const sessionKind = "session"
+func (s sessions) key(id string) string { return "session/" + s.where + " " + id }
 
-func (s sessions) key(id string) string { return s.where + " " + id }
-
-// Put implements streamable.SessionStore.
-func (s sessions) Put(id string, record []byte) error {
-	return s.store.Put(sessionKind, s.key(id), record)
+// Put implements eventlog.Records.
+func (s sessions) Put(ctx context.Context, id string, record []byte, expected uint64) (uint64, error) {
+	return s.records.Put(ctx, s.key(id), record, expected)
 }
 
-// Get implements streamable.SessionStore.
-func (s sessions) Get(id string) ([]byte, bool, error) { return s.store.Get(sessionKind, s.key(id)) }
+// Get implements eventlog.Records.
+func (s sessions) Get(ctx context.Context, id string) ([]byte, uint64, error) {
+	return s.records.Get(ctx, s.key(id))
+}
 
-// Delete implements streamable.SessionStore.
-func (s sessions) Delete(id string) error { return s.store.Delete(sessionKind, s.key(id)) }
+// Delete implements eventlog.Records.
+func (s sessions) Delete(ctx context.Context, id string, expected uint64) error {
+	return s.records.Delete(ctx, s.key(id), expected)
+}
 
 // StateCalm is how long nothing may fail before the state counts as written again. On
 // a disk that is full, small writes succeed now and then.
@@ -166,25 +168,27 @@ func (d *disk) recordRemoval(err error) {
 	}
 }
 
-// A diskStore is a store on a disk.
-type diskStore struct {
-	store.Store
+// diskRecords are records on a disk.
+type diskRecords struct {
+	eventlog.Records
 	disk *disk
 }
 
-// Put implements state.Store.
-func (s diskStore) Put(kind, key string, record []byte) error {
-	err := s.Store.Put(kind, key, record)
-	if !errors.Is(err, store.ErrTooLarge) {
+// Put implements eventlog.Records.
+func (s diskRecords) Put(ctx context.Context, key string, record []byte, expected uint64) (uint64, error) {
+	revision, err := s.Records.Put(ctx, key, record, expected)
+	if !errors.Is(err, store.ErrTooLarge) && !errors.Is(err, eventlog.ErrConflict) {
 		s.disk.recordWrite(err)
 	}
-	return err
+	return revision, err
 }
 
-// Delete implements state.Store.
-func (s diskStore) Delete(kind, key string) error {
-	err := s.Store.Delete(kind, key)
-	s.disk.recordRemoval(err)
+// Delete implements eventlog.Records.
+func (s diskRecords) Delete(ctx context.Context, key string, expected uint64) error {
+	err := s.Records.Delete(ctx, key, expected)
+	if !errors.Is(err, eventlog.ErrConflict) {
+		s.disk.recordRemoval(err)
+	}
 	return err
 }
 

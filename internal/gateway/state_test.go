@@ -22,7 +22,7 @@ import (
 // A broken store and log write nothing while they have an error.
 type (
 	brokenStore struct {
-		store.Store
+		eventlog.Records
 		err *error
 	}
 	brokenLog struct {
@@ -31,11 +31,11 @@ type (
 	}
 )
 
-func (s brokenStore) Put(kind, key string, record []byte) error {
+func (s brokenStore) Put(ctx context.Context, key string, record []byte, expected uint64) (uint64, error) {
 	if *s.err != nil {
-		return *s.err
+		return 0, *s.err
 	}
-	return s.Store.Put(kind, key, record)
+	return s.Records.Put(ctx, key, record, expected)
 }
 
 func (l brokenLog) Append(ctx context.Context, stream string, after int64, event []byte) (int64, error) {
@@ -50,11 +50,11 @@ func TestS41_StateThatIsNotWrittenIsToldOnceAndInTheStatus(t *testing.T) {
 		var said bytes.Buffer
 		var err error
 		d := &disk{log: slog.New(slog.NewTextHandler(&said, nil))}
-		store, log := diskStore{brokenStore{store.NewMemory(0), &err}, d}, diskLog{brokenLog{eventlog.NewMemory(nil), &err}, d}
+		store, log := diskRecords{brokenStore{store.NewMemory(nil), &err}, d}, diskLog{brokenLog{eventlog.NewMemory(nil), &err}, d}
 		write := func() {
 			t.Helper()
 			_, logged := log.Append(t.Context(), "s", eventlog.End, []byte("e"))
-			if put := store.Put("k", "k", nil); !errors.Is(put, err) || !errors.Is(logged, err) {
+			if _, put := store.Put(t.Context(), "k", nil, eventlog.AnyRevision); !errors.Is(put, err) || !errors.Is(logged, err) {
 				t.Fatalf("writes come to %v and %v, want %v", put, logged, err)
 			}
 		}
@@ -85,7 +85,7 @@ func TestS41_StateThatIsNotWrittenIsToldOnceAndInTheStatus(t *testing.T) {
 		write()
 		lines(1, "")
 		time.Sleep(StateCalm)
-		if store.Delete("k", "k") != nil || log.Drop(t.Context(), "s") != nil || d.failure() == nil {
+		if store.Delete(t.Context(), "k", eventlog.AnyRevision) != nil || log.Drop(t.Context(), "s") != nil || d.failure() == nil {
 			t.Error("it ends with a removal")
 		}
 		write()
@@ -106,7 +106,7 @@ func TestS41_StateThatIsNotWrittenIsToldOnceAndInTheStatus(t *testing.T) {
 func TestRecordThatIsTooLargeIsNoFailureOfTheDisk(t *testing.T) {
 	err := fmt.Errorf("wrapped: %w", store.ErrTooLarge)
 	d := &disk{log: slog.New(slog.DiscardHandler)}
-	if got := (diskStore{brokenStore{store.NewMemory(0), &err}, d}).Put("k", "k", nil); !errors.Is(got, err) || d.failure() != nil {
+	if _, got := (diskRecords{brokenStore{store.NewMemory(nil), &err}, d}).Put(t.Context(), "k", nil, 0); !errors.Is(got, err) || d.failure() != nil {
 		t.Errorf("got %v, failure %+v", got, d.failure())
 	}
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
 )
 
-// A ledger is a SessionStore in memory, which counts. A Server that has died does
+// A ledger is a store of sessions in memory, which counts. A Server that has died does
 // not reach it any more.
 type ledger struct {
 	mu      sync.Mutex
@@ -29,22 +29,24 @@ type ledger struct {
 
 func newLedger() *ledger { return &ledger{records: make(map[string]string)} }
 
-func (l *ledger) Put(id string, record []byte) error {
+func (l *ledger) Put(_ context.Context, id string, record []byte, _ uint64) (uint64, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.records[id] = string(record)
 	l.puts++
-	return l.fails
+	return 1, l.fails
 }
 
-func (l *ledger) Get(id string) ([]byte, bool, error) {
+func (l *ledger) Get(_ context.Context, id string) (record []byte, revision uint64, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	text, ok := l.records[id]
-	return []byte(text), ok, l.fails
+	if text, ok := l.records[id]; ok {
+		return []byte(text), 1, l.fails
+	}
+	return nil, 0, l.fails
 }
 
-func (l *ledger) Delete(id string) error {
+func (l *ledger) Delete(_ context.Context, id string, _ uint64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.records, id)

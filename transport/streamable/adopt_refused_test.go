@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/dragoman-mcp/dragoman/eventlog"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
 )
@@ -51,7 +52,7 @@ func TestPain3_EachRequestThatWaitedForALostSessionGetsItsOwnAnswer(t *testing.T
 // A session is not taken for gone because a request names it twice: the client would
 // begin another.
 func TestSessionIDThatIsThereTwiceDoesNotEndTheSession(t *testing.T) {
-	for name, store := range map[string]streamable.SessionStore{"recorded": newLedger(), "not recorded": nil} {
+	for name, store := range map[string]eventlog.Records{"recorded": newLedger(), "not recorded": nil} {
 		t.Run(name, func(t *testing.T) {
 			s := open(t, &streamable.Server{Sessions: newHotel(), Store: store})
 			v := s.hello(protocol.LatestLegacy)

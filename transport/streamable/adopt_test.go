@@ -147,7 +147,7 @@ func TestPain3_LostSessionIs404ForEveryMethod(t *testing.T) {
 	next, _ := serve(t, &streamable.Server{Sessions: h, Store: store, Caller: byUser})
 	sessions["another's"] = sessions["another's"].with("X-User", "bob")
 	sessions["another's"].header["X-User"] = []string{"bob"}
-	_ = store.Delete(sessions["deleted"].session)
+	_ = store.Delete(t.Context(), sessions["deleted"].session, eventlog.AnyRevision)
 	store.edit(sessions["expired"].session, `"used":"2`, `"used":"1`)
 	store.edit(sessions["damaged"].session, `{`, `[`)
 	store.edit(sessions["of no revision"].session, protocol.LatestLegacy.String(), "1999-01-01")

@@ -58,10 +58,11 @@ type Server struct {
 	// resume them. If nil, it is in memory.
 	Log eventlog.Log
 
-	// Store keeps sessions beyond the life of this Server, so that the Server that
-	// comes after it goes on with them as if nothing had happened. Streams can then
-	// be resumed if Log outlives it too. If nil, sessions end with the Server.
-	Store SessionStore
+	// Store keeps a record of each session, by its id, beyond the life of this Server, so that the Server
+	// that comes after it continues them. It has those of one endpoint: a session that was opened at another
+	// must not be found in it. Streams can be resumed then if Log outlives the Server too. If nil, sessions
+	// end with the Server.
+	Store eventlog.Records
 
 	// MaxMessage is the largest body, in bytes. Zero means
 	// dragoman.DefaultMaxMessage; negative means no limit.
@@ -232,13 +233,4 @@ func (s *Server) post(x *httpserver.Exchange) error {
 		return refuseMessage(m, http.StatusBadRequest, protocol.CodeInvalidParams, "params._meta lacks "+protocol.MetaProtocolVersion)
 	}
 	return s.legacy(x, m)
-}
-
-// A SessionStore keeps a record of each session, by its id, for longer than a
-// Server lives. Any number of goroutines may use it at once. Records are of one
-// endpoint: a session that was opened at another must not be found in it.
-type SessionStore interface {
-	Put(id string, record []byte) error
-	Get(id string) (record []byte, ok bool, err error)
-	Delete(id string) error
 }

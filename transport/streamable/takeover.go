@@ -70,7 +70,7 @@ func (s *Server) loadRecord(x *httpserver.Exchange) (string, *sessions.Record, e
 	case len(id) > maxSessionID:
 		return "", nil, sessionGone()
 	}
-	record, err := s.records.Load(id, x.Caller.Identity())
+	record, err := s.records.Load(x.R.Context(), id, x.Caller.Identity())
 	switch {
 	case errors.Is(err, sessions.ErrUnknown):
 		return "", nil, sessionGone()
@@ -135,7 +135,7 @@ func (ss *session) resume(ctx context.Context, record *sessions.Record) error {
 	s := ss.server
 	memory, err := record.Restore(s.opts.limits)
 	if err != nil {
-		s.records.Forget(ss.id)
+		s.records.Forget(ctx, ss.id)
 		return sessionGone()
 	}
 	ss.rev = protocol.ParseRevision(record.Revision)
@@ -155,7 +155,7 @@ func (ss *session) resume(ctx context.Context, record *sessions.Record) error {
 	}
 	switch err := memory.Replay(ctx, ss.peer, newID, sameRevision, s.opts.logger); {
 	case errors.Is(err, errRevision):
-		s.records.Forget(ss.id) // the client has to negotiate again
+		s.records.Forget(ctx, ss.id) // the client has to negotiate again
 		return sessionGone()
 	case err != nil:
 		return unavailable(err)
@@ -164,7 +164,7 @@ func (ss *session) resume(ctx context.Context, record *sessions.Record) error {
 	if !s.admit(ss) {
 		return refuseDraining()
 	}
-	if !s.records.Has(ss.id) {
+	if !s.records.Has(ctx, ss.id) {
 		ss.end(nil) // deleted meanwhile
 		return sessionGone()
 	}
@@ -191,7 +191,7 @@ func (s *Server) deleteRecorded(x *httpserver.Exchange) error {
 	if err != nil {
 		return err
 	}
-	if !s.records.Delete(id) {
+	if !s.records.Delete(x.R.Context(), id) {
 		return sessionGone()
 	}
 	return nil

@@ -348,7 +348,7 @@ func TestTokensOfAnotherProviderAreNotTaken(t *testing.T) {
 
 func TestSecretsAreNotInRecordsNorInTheLog(t *testing.T) {
 	w := newWorld(t, authtest.Options{}, nil)
-	store := &spyStore{Store: w.opts.Store}
+	store := &spyStore{Records: w.opts.Store}
 	w.opts.Store = store
 	w.start()
 	p := w.register(back)

@@ -21,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/eventlog"
 	"github.com/dragoman-mcp/dragoman/internal/access/auth"
 	"github.com/dragoman-mcp/dragoman/internal/access/authserver"
 	"github.com/dragoman-mcp/dragoman/internal/access/oidc"
@@ -60,7 +61,7 @@ func newWorld(t *testing.T, provider authtest.Options, change func(*authserver.O
 	provider.Identity, provider.Listener = true, l
 	w := &world{t: t, provider: authtest.New(t, &provider), docs: make(map[string]string), inside: inside}
 	w.opts = authserver.Options{
-		URL: us, Key: []byte(rand.Text() + rand.Text())[:store.KeySize], Store: store.NewMemory(0),
+		URL: us, Key: []byte(rand.Text() + rand.Text())[:store.KeySize], Store: store.NewMemory(nil),
 		Scopes: []string{"read", "write"}, Network: w.internet(), Logger: slog.New(slog.NewTextHandler(&w.log, nil)),
 		Provider: authserver.Provider{
 			ClaimOptions: auth.ClaimOptions{Issuer: w.provider.Issuer}, ClientID: "client", ClientSecret: "secret",
@@ -322,11 +323,11 @@ func (p *program) signIn(b *authtest.Browser) tokens {
 
 // A spyStore remembers what it was given.
 type spyStore struct {
-	store.Store
+	eventlog.Records
 	seen []string
 }
 
-func (s *spyStore) Put(kind, key string, record []byte) error {
+func (s *spyStore) Put(ctx context.Context, key string, record []byte, expected uint64) (uint64, error) {
 	s.seen = append(s.seen, string(record))
-	return s.Store.Put(kind, key, record)
+	return s.Records.Put(ctx, key, record, expected)
 }

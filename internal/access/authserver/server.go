@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/eventlog"
 	"github.com/dragoman-mcp/dragoman/internal/access/oidc"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/store"
 	"github.com/dragoman-mcp/dragoman/internal/util/limit"
@@ -43,7 +44,7 @@ const (
 // DefaultRate is how often one address may ask. Behind one there may be many users.
 var DefaultRate = limit.Rate{Count: 20, Per: time.Second}
 
-// Options configures a Server. URL, Provider and Key must be given.
+// Options configures a Server. URL, Provider, Store and Key must be given.
 type Options struct {
 	// URL is where clients reach us, without a path: https, or http on this machine.
 	URL string
@@ -66,9 +67,9 @@ type Options struct {
 	// them is good for all. If nil, it is good for that path alone.
 	Doors func(path string) []string
 
-	// Store keeps the sign-ins, and Key, of state.KeySize bytes, seals what clients and browsers
-	// keep for us. If Store is nil, sign-ins end with the Server.
-	Store store.Store
+	// Store keeps the sign-ins, and Key, of store.KeySize bytes, seals what clients and browsers
+	// keep for us.
+	Store eventlog.Records
 	Key   []byte
 
 	// Revoked, if not nil, is told the digests of access tokens that are to be verified
@@ -114,7 +115,7 @@ type Server struct {
 	rates   *limit.Rates // of addresses
 }
 
-// MaxSignIns is how many sign-ins are kept in memory. Beyond that those end that were used
+// MaxSignIns is how many sign-ins a Store in memory should keep. Beyond that those end that were used
 // longest ago.
 const MaxSignIns = 16384
 
@@ -143,9 +144,6 @@ func New(o *Options) (*Server, error) {
 	s.rates = limit.NewRates(s.opts.Rate, 0)
 	if s.opts.Schemes == nil {
 		s.opts.Schemes = DefaultSchemes
-	}
-	if s.opts.Store == nil {
-		s.opts.Store = store.NewMemory(MaxSignIns)
 	}
 	s.opts.Scopes = slices.Compact(slices.Sorted(slices.Values(slices.Concat(o.Scopes, o.Needed))))
 	s.clients, s.transactions = newBox(o.Key, "client"), newBox(o.Key, "transaction")

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/eventlog"
 	"github.com/dragoman-mcp/dragoman/internal/access/auth"
 )
 
@@ -22,7 +23,7 @@ const (
 	unasked   = 24 * time.Hour   // it lasts if the provider cannot be asked at all
 	maxAccess = 4                // access tokens of one sign-in; the oldest ends
 
-	signInKind = "signin"
+	signInKind = "signin/"
 
 	codePrefix    = "dgmc_"
 	accessPrefix  = "dgma_"
@@ -60,6 +61,8 @@ type signIn struct {
 	// Sealed is what the provider is asked with. Only who has the newest secret of the
 	// sign-in can open it: whoever reads our records cannot go to the provider with them.
 	Sealed string `json:"sealed,omitempty"`
+
+	revision uint64 // of the record; 0 if there is none yet
 }
 
 // An access is one access token.
@@ -102,15 +105,16 @@ func idOf(secret, prefix string) string {
 }
 
 // get returns a sign-in that goes on, or nil.
-func (s *Server) get(id string) (*signIn, error) {
-	text, ok, err := s.opts.Store.Get(signInKind, id)
-	if err != nil || !ok {
+func (s *Server) get(ctx context.Context, id string) (*signIn, error) {
+	text, revision, err := s.opts.Store.Get(ctx, signInKind+id)
+	if err != nil || revision == 0 {
 		return nil, err
 	}
 	in := parseSignIn(text)
 	if in == nil || in.ID != id || in.Provider != s.opts.Provider.Issuer || !time.Now().Before(in.Expires) {
 		return nil, nil
 	}
+	in.revision = revision
 	return in, nil
 }
 
@@ -137,24 +141,26 @@ func (s *Server) take(ctx context.Context, secret string, prefixes ...string) (i
 	if err != nil {
 		return nil, nil, errLater
 	}
-	if in, err = s.get(id); err != nil {
+	if in, err = s.get(ctx, id); err != nil {
 		done()
 		return nil, nil, errLater
 	}
 	return in, done, nil
 }
 
+// put writes a sign-in in place of the record that it was read from. It does so even if its client has
+// disconnected: what has happened at the provider cannot be undone.
 func (s *Server) put(in *signIn) error {
 	text, err := json.Marshal(in)
-	if err != nil {
-		return err
+	if err == nil {
+		in.revision, err = s.opts.Store.Put(context.Background(), signInKind+in.ID, text, in.revision)
 	}
-	return s.opts.Store.Put(signInKind, in.ID, text)
+	return err
 }
 
 // end ends a sign-in with everything that it has given out. The caller has its turn.
 func (s *Server) end(in *signIn, why string) {
-	if err := s.opts.Store.Delete(signInKind, in.ID); err != nil {
+	if err := s.opts.Store.Delete(context.Background(), signInKind+in.ID, eventlog.AnyRevision); err != nil {
 		s.log.Error("a sign-in cannot be removed, and goes on until its tokens expire", "user", in.Principal, "error", err)
 	}
 	s.doubt(in)
@@ -176,7 +182,7 @@ func (s *Server) doubt(in *signIn) {
 // Verifier returns what knows our access tokens.
 func (s *Server) Verifier() auth.Verifier { return auth.Custom(s.verify) }
 
-func (s *Server) verify(_ context.Context, token string) (*auth.Identity, error) {
+func (s *Server) verify(ctx context.Context, token string) (*auth.Identity, error) {
 	if !strings.HasPrefix(token, accessPrefix) {
 		return nil, nil
 	}
@@ -185,7 +191,7 @@ func (s *Server) verify(_ context.Context, token string) (*auth.Identity, error)
 	if id == "" {
 		return nil, gone
 	}
-	in, err := s.get(id)
+	in, err := s.get(ctx, id)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", auth.ErrUnavailable, err)
 	}

@@ -462,13 +462,13 @@ func (u *Target) Open(ctx context.Context, server *config.Server, opts *client.O
 func (u *Target) remember(server *config.Server) (m *upstream.Memory, forget func()) {
 	dir, log := flags.CacheDirectory(), u.Console.Log
 	if server.Command != "" && dir != "" {
-		opened, err := store.Open(dir)
+		opened, err := store.Open(dir, nil)
 		if err == nil {
 			return upstream.Remember(server, opened, log), func() { _ = opened.Close() } // what was noted is on disk
 		}
 		log.Debug("the era of the server is not remembered", "error", err)
 	}
-	return upstream.Remember(server, store.NewMemory(0), log), func() {}
+	return upstream.Remember(server, store.NewMemory(nil), log), func() {}
 }
 
 // SignInTarget names a server for dragoman login. A URL that may hold a secret is not shown.

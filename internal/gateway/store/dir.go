@@ -1,79 +1,49 @@
 package store
 
 import (
-	"cmp"
+	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"log/slog"
 	"os"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/eventlog"
 	"github.com/dragoman-mcp/dragoman/internal/util/fileutil"
 )
 
-// Defaults of [DirOptions].
-const (
-	DefaultMaxAge     = 30 * 24 * time.Hour
-	DefaultMaxRecords = 65536
-)
+// lockFile is locked by who replaces or deletes a record.
+const lockFile = "lock"
 
-// DirOptions configures OpenWith. The zero value is ready to use.
-type DirOptions struct {
-	// MaxAge is how long a record is kept after it was put. Zero means the
-	// default; negative means for ever.
-	MaxAge time.Duration
-
-	// MaxRecords is how many records of a kind are kept; the oldest go first.
-	// There may be more for up to an hour. Zero means the default; negative
-	// means no limit.
-	MaxRecords int
-
-	// Logger is told of damaged records. If nil, nobody is.
-	Logger *slog.Logger
-}
-
-// A Dir is a Store in a directory: a folder for each kind and in it a file for
-// each record, which only our user can read. A record is replaced as a whole, so
-// that whoever is killed in the middle leaves the old one or the new one. After
+// A Dir is [eventlog.Records] in a directory: a folder for each kind and in it a file for
+// each record, which only our user can read. A record is replaced as a whole: a process that
+// is killed in the middle leaves the old one or the new one. After
 // a loss of power it may be damaged; a damaged record counts as absent, is set
 // aside and reported. Several processes may use one directory.
 type Dir struct {
 	root    *os.Root
-	opts    DirOptions
+	opts    Options
 	damaged atomic.Int64
+	writing sync.Mutex // held with the lock of the directory, while a record is replaced or deleted
 
 	close sync.Once
 	stop  chan struct{} // ends the sweeper
 	done  chan struct{} // it has ended
 }
 
-var _ Store = (*Dir)(nil)
+var _ eventlog.Records = (*Dir)(nil)
 
-// Open opens a store in a directory, which is made if it is not there.
-func Open(dir string) (*Dir, error) { return OpenWith(dir, nil) }
-
-// OpenWith is Open with options, which may be nil.
-func OpenWith(dir string, opts *DirOptions) (*Dir, error) {
+// Open opens a store in a directory, which is made if it is not there. opts may be nil.
+func Open(dir string, opts *Options) (*Dir, error) {
 	root, err := fileutil.OpenPrivateDir(dir, fileutil.NoWrite, true)
 	if err != nil {
 		return nil, fmt.Errorf("store: %w", err)
 	}
-	d := &Dir{root: root, stop: make(chan struct{}), done: make(chan struct{})}
-	if opts != nil {
-		d.opts = *opts
-	}
-	if d.opts.MaxAge == 0 {
-		d.opts.MaxAge = DefaultMaxAge
-	}
-	if d.opts.MaxRecords == 0 {
-		d.opts.MaxRecords = DefaultMaxRecords
-	}
-	d.opts.Logger = cmp.Or(d.opts.Logger, slog.New(slog.DiscardHandler))
+	d := &Dir{root: root, opts: opts.withDefaults(), stop: make(chan struct{}), done: make(chan struct{})}
 	go d.sweeper() // ends with Close
 	return d, nil
 }
@@ -92,26 +62,58 @@ func (d *Dir) Close() error {
 // Damaged returns how many damaged records have been met.
 func (d *Dir) Damaged() int64 { return d.damaged.Load() }
 
-// Put implements [Store].
-func (d *Dir) Put(kind, key string, record []byte) error {
-	if len(record) > MaxRecord {
-		return fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(record), MaxRecord)
+// Put implements [eventlog.Records].
+func (d *Dir) Put(ctx context.Context, key string, record []byte, expected uint64) (uint64, error) {
+	if err := checkSize(record); err != nil {
+		return 0, err
 	}
-	temp := folder(kind) + "/" + rand.Text() + unfinished
-	err := d.write(temp, seal(key, record))
+	revision, folder := newRevision(), folderOf(key)
+	temp := folder + "/" + rand.Text() + unfinished
+	text := seal(key, revision, record)
+	err := d.write(temp, text)
 	if errors.Is(err, fs.ErrNotExist) {
-		if err = d.root.Mkdir(folder(kind), 0o700); err == nil || errors.Is(err, fs.ErrExist) {
-			err = d.write(temp, seal(key, record))
+		if err = d.root.Mkdir(folder, 0o700); err == nil || errors.Is(err, fs.ErrExist) {
+			err = d.write(temp, text)
 		}
 	}
 	if err == nil {
-		err = d.root.Rename(temp, file(kind, key))
+		err = d.change(ctx, key, expected, func(name string) error { return d.root.Rename(temp, name) })
 	}
 	if err != nil {
 		_ = d.root.Remove(temp) // it may not be there
-		return fmt.Errorf("store: the record is not kept: %w", err)
+		return 0, fmt.Errorf("store: the record is not kept: %w", err)
+	}
+	return revision, nil
+}
+
+func checkSize(record []byte) error {
+	if len(record) > MaxRecord {
+		return fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(record), MaxRecord)
 	}
 	return nil
+}
+
+// change calls act with the name of the file of a key, if that has the expected revision. No other process
+// changes a record meanwhile.
+func (d *Dir) change(ctx context.Context, key string, expected uint64, act func(name string) error) error {
+	d.writing.Lock()
+	defer d.writing.Unlock()
+	lock, err := d.root.OpenFile(lockFile, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	defer lock.Close() // which unlocks it
+	if err := fileutil.Lock(ctx, lock); err != nil {
+		return err
+	}
+	if expected != eventlog.AnyRevision {
+		if _, revision, err := d.Get(ctx, key); err != nil {
+			return err
+		} else if revision != expected {
+			return eventlog.ErrConflict
+		}
+	}
+	return act(fileOf(key))
 }
 
 func (d *Dir) write(file string, text []byte) error {
@@ -123,27 +125,26 @@ func (d *Dir) write(file string, text []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// Get implements [Store].
-func (d *Dir) Get(kind, key string) (record []byte, ok bool, err error) {
-	name := file(kind, key)
+// Get implements [eventlog.Records].
+func (d *Dir) Get(_ context.Context, key string) (record []byte, revision uint64, err error) {
+	name := fileOf(key)
 	text, at, err := d.read(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, false, nil
+		return nil, 0, nil
 	case err != nil:
-		return nil, false, fmt.Errorf("store: the record cannot be read: %w", err)
+		return nil, 0, fmt.Errorf("store: the record cannot be read: %w", err)
 	case d.expired(at):
-		_ = d.root.Remove(name) // or the sweeper does
-		return nil, false, nil
+		return nil, 0, nil // the sweeper removes it
 	}
-	record, err = unseal(key, text)
+	record, revision, err = unseal(key, text)
 	if err != nil {
 		d.damaged.Add(1)
-		d.opts.Logger.Warn("a record is damaged and counts as absent", "kind", kind, "file", name, "error", err)
+		d.opts.Logger.Warn("a record is damaged and counts as absent", "file", name, "error", err)
 		_ = d.root.Rename(name, name+damaged) // else the next Put replaces it
-		return nil, false, nil
+		return nil, 0, nil
 	}
-	return record, true, nil
+	return record, revision, nil
 }
 
 // read returns the content of a file and when it was written.
@@ -162,12 +163,13 @@ func (d *Dir) read(name string) (text []byte, at time.Time, err error) {
 }
 
 func (d *Dir) expired(at time.Time) bool {
-	return d.opts.MaxAge > 0 && time.Since(at) > d.opts.MaxAge
+	return time.Since(at) > d.opts.MaxAge
 }
 
-// Delete implements [Store].
-func (d *Dir) Delete(kind, key string) error {
-	if err := d.root.Remove(file(kind, key)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+// Delete implements [eventlog.Records].
+func (d *Dir) Delete(ctx context.Context, key string, expected uint64) error {
+	err := d.change(ctx, key, expected, func(name string) error { return d.root.Remove(name) })
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("store: the record cannot be deleted: %w", err)
 	}
 	return nil

@@ -3,93 +3,126 @@ package store
 import (
 	"bytes"
 	"container/list"
+	"context"
 	"sync"
-)
+	"time"
 
-// DefaultMaxMemory is how many records NewMemory keeps if it is not told.
-const DefaultMaxMemory = 65536
+	"github.com/dragoman-mcp/dragoman/eventlog"
+)
 
 // maxMemoryBytes bounds the length of all records in memory.
 const maxMemoryBytes = 64 << 20
 
-// memory is a Store that ends with the process.
-type memory struct {
-	max int
+// Memory is [eventlog.Records] that end with the process. When there are too many, those go that were put
+// longest ago. When they have more than 64 MiB together, the oldest of those go that are longer than
+// their share of that: a caller with long records loses its own first.
+type Memory struct {
+	opts Options
 
 	mu      sync.Mutex
-	records map[name]*list.Element
-	size    int       // bytes of all records
-	order   list.List // of *entry, by when they were put
-	large   list.List // of those whose record is longer than the share of one
+	records map[string]*list.Element // by key
+	size    int                      // bytes of all records
+	order   list.List                // of *entry, by when they were put
+	large   list.List                // of those whose record is longer than the share of one
 }
 
-// A name is what a record is known by.
-type name struct{ kind, key string }
+var _ eventlog.Records = (*Memory)(nil)
 
 type entry struct {
-	name   name
-	record []byte
-	large  *list.Element // nil if the record is not
+	key      string
+	record   []byte
+	revision uint64
+	at       time.Time     // when it was put
+	large    *list.Element // nil if the record is not
 }
 
-// NewMemory returns an empty store in memory for so many records; zero means
-// DefaultMaxMemory. When there are more, those go that were put longest ago. When they have more than
-// 64 MiB together, the oldest of those go that are longer than their share of that: who has long records
-// forgets its own first.
-func NewMemory(max int) Store {
-	if max <= 0 {
-		max = DefaultMaxMemory
+// NewMemory returns an empty store. opts may be nil.
+func NewMemory(opts *Options) *Memory {
+	return &Memory{opts: opts.withDefaults(), records: make(map[string]*list.Element)}
+}
+
+// Put implements [eventlog.Records].
+func (m *Memory) Put(_ context.Context, key string, record []byte, expected uint64) (uint64, error) {
+	if err := checkSize(record); err != nil {
+		return 0, err
 	}
-	return &memory{max: max, records: make(map[name]*list.Element)}
-}
-
-func (m *memory) Put(kind, key string, record []byte) error {
-	own := &entry{name: name{kind, key}, record: bytes.Clone(record)}
+	own := &entry{key: key, record: bytes.Clone(record), revision: newRevision(), at: time.Now()}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.remove(own.name)
-	m.records[own.name] = m.order.PushBack(own)
+	m.expire()
+	if !m.has(key, expected) {
+		return 0, eventlog.ErrConflict
+	}
+	m.remove(key)
+	m.records[key] = m.order.PushBack(own)
 	m.size += own.size()
-	if own.size() > maxMemoryBytes/m.max {
+	if own.size() > maxMemoryBytes/m.opts.MaxRecords {
 		own.large = m.large.PushBack(own)
 	}
-	for m.order.Len() > m.max {
-		m.remove(m.order.Front().Value.(*entry).name)
+	for m.order.Len() > m.opts.MaxRecords {
+		m.remove(m.order.Front().Value.(*entry).key)
 	}
 	for m.size > maxMemoryBytes && m.large.Len() > 0 {
-		m.remove(m.large.Front().Value.(*entry).name)
+		m.remove(m.large.Front().Value.(*entry).key)
 	}
-	return nil
+	return own.revision, nil
 }
 
-func (m *memory) Get(kind, key string) (record []byte, ok bool, err error) {
+// Get implements [eventlog.Records].
+func (m *Memory) Get(_ context.Context, key string) (record []byte, revision uint64, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	e := m.records[name{kind, key}]
+	m.expire()
+	e := m.records[key]
 	if e == nil {
-		return nil, false, nil
+		return nil, 0, nil
 	}
-	return bytes.Clone(e.Value.(*entry).record), true, nil
+	own := e.Value.(*entry)
+	return bytes.Clone(own.record), own.revision, nil
 }
 
-func (m *memory) Delete(kind, key string) error {
+// Delete implements [eventlog.Records].
+func (m *Memory) Delete(_ context.Context, key string, expected uint64) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.remove(name{kind, key})
+	m.expire()
+	if !m.has(key, expected) {
+		return eventlog.ErrConflict
+	}
+	m.remove(key)
 	return nil
 }
 
-// size returns how many bytes a record takes, with its name.
-func (e *entry) size() int { return len(e.name.kind) + len(e.name.key) + len(e.record) }
+// has reports whether a key has the expected revision. mu is held.
+func (m *Memory) has(key string, expected uint64) bool {
+	if expected == eventlog.AnyRevision {
+		return true
+	}
+	e := m.records[key]
+	if e == nil {
+		return expected == 0
+	}
+	return e.Value.(*entry).revision == expected
+}
 
-// remove takes a record out, if it is there. mu is held.
-func (m *memory) remove(n name) {
-	if e := m.records[n]; e != nil {
+// size returns how many bytes a record takes, with its key.
+func (e *entry) size() int { return len(e.key) + len(e.record) }
+
+// expire removes what is too old. mu is held.
+func (m *Memory) expire() {
+	for e := m.order.Front(); e != nil && time.Since(e.Value.(*entry).at) >= m.opts.MaxAge; e = m.order.Front() {
+		m.remove(e.Value.(*entry).key)
+	}
+}
+
+// remove removes a record, if it is there. mu is held.
+func (m *Memory) remove(key string) {
+	if e := m.records[key]; e != nil {
 		own := m.order.Remove(e).(*entry)
 		if own.large != nil {
 			m.large.Remove(own.large)
 		}
 		m.size -= own.size()
-		delete(m.records, n)
+		delete(m.records, key)
 	}
 }

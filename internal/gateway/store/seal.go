@@ -9,10 +9,13 @@ import (
 	"strings"
 )
 
-// A file holds a mark, a checksum of the rest, the length of the key, the key
+// A file holds a mark, a checksum of the rest, the revision, the length of the key, the key
 // and the record.
 const (
-	mark    = "DGS1"
+	mark    = "DGS2"
+	sumAt   = len(mark)
+	bodyAt  = sumAt + 4
+	keyAt   = bodyAt + 8 + 4
 	maxSeal = 64 << 10 // of a file besides its record
 )
 
@@ -25,47 +28,50 @@ const (
 var checksums = crc32.MakeTable(crc32.Castagnoli)
 
 // seal returns the content of the file of a record.
-func seal(key string, record []byte) []byte {
-	text := make([]byte, 0, len(mark)+8+len(key)+len(record))
-	text = append(text, mark...)
-	text = append(text, 0, 0, 0, 0)
+func seal(key string, revision uint64, record []byte) []byte {
+	text := make([]byte, bodyAt, keyAt+len(key)+len(record))
+	copy(text, mark)
+	text = binary.BigEndian.AppendUint64(text, revision)
 	text = binary.BigEndian.AppendUint32(text, uint32(len(key))) // #nosec G115 -- keys are short
 	text = append(text, key...)
 	text = append(text, record...)
-	binary.BigEndian.PutUint32(text[len(mark):], crc32.Checksum(text[len(mark)+4:], checksums))
+	binary.BigEndian.PutUint32(text[sumAt:], crc32.Checksum(text[bodyAt:], checksums))
 	return text
 }
 
 // unseal returns the record that the file of a key holds.
-func unseal(key string, text []byte) ([]byte, error) {
-	const head = len(mark) + 8
-	if len(text) < head || string(text[:len(mark)]) != mark {
-		return nil, errors.New("store: the file is no record")
+func unseal(key string, text []byte) (record []byte, revision uint64, err error) {
+	if len(text) < keyAt || string(text[:sumAt]) != mark {
+		return nil, 0, errors.New("store: the file is no record")
 	}
-	if binary.BigEndian.Uint32(text[len(mark):]) != crc32.Checksum(text[len(mark)+4:], checksums) {
-		return nil, errors.New("store: the checksum does not fit")
+	if binary.BigEndian.Uint32(text[sumAt:]) != crc32.Checksum(text[bodyAt:], checksums) {
+		return nil, 0, errors.New("store: the checksum does not fit")
 	}
-	n := int(binary.BigEndian.Uint32(text[len(mark)+4:]))
-	if n > len(text)-head || string(text[head:head+n]) != key {
-		return nil, errors.New("store: the record is of another key")
+	n := int(binary.BigEndian.Uint32(text[keyAt-4:]))
+	if n > len(text)-keyAt || string(text[keyAt:keyAt+n]) != key {
+		return nil, 0, errors.New("store: the record is of another key")
 	}
-	return text[head+n:], nil
+	return text[keyAt+n:], binary.BigEndian.Uint64(text[bodyAt:]), nil
 }
 
-// folder is the name of the folder of a kind: the kind itself as far as it is
+// folderOf is the name of the folder of a key: its kind as far as that is
 // plain, and different for different kinds.
-func folder(kind string) string {
+func folderOf(key string) string {
+	kind, _, ok := strings.Cut(key, "/")
 	plain := strings.Trim(kind, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
-	if plain && kind != "" && len(kind) <= 64 {
+	if ok && plain && kind != "" && len(kind) <= 64 {
 		return kind
+	}
+	if !ok {
+		kind = ""
 	}
 	sum := sha256.Sum256([]byte(kind))
 	return "_" + hex.EncodeToString(sum[:16])
 }
 
-// file is the name of the file of a record. Keys may hold anything, and on some
+// fileOf is the name of the file of a record. Keys may hold anything, and on some
 // systems names differ in nothing but case, so it is made of a digest.
-func file(kind, key string) string {
+func fileOf(key string) string {
 	sum := sha256.Sum256([]byte(key))
-	return folder(kind) + "/" + hex.EncodeToString(sum[:16])
+	return folderOf(key) + "/" + hex.EncodeToString(sum[:16])
 }

@@ -1,48 +1,62 @@
-// Package store keeps small records that outlive the process ([Dir]), and the same in memory.
-// The gateway, upstream and authserver use it.
+// Package store keeps [eventlog.Records] in a directory ([Dir]) and in memory ([Memory]), [Leases] on top of them,
+// and keys. The gateway and upstream use it.
 //
-// A record is a file that is replaced as a whole, with a checksum; a damaged one counts as
+// In a directory a record is a file that is replaced as a whole, with a checksum; a damaged one counts as
 // absent. Records survive the end of the process, not of the machine.
 package store
 
-import "errors"
+import (
+	"cmp"
+	"errors"
+	"log/slog"
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"github.com/dragoman-mcp/dragoman/eventlog"
+)
 
 // ErrTooLarge says that a record is larger than [MaxRecord].
 var ErrTooLarge = errors.New("store: the record is too large")
 
-// MaxRecord is the largest record of a [Dir], in bytes.
+// MaxRecord is the largest record, in bytes.
 const MaxRecord = 16 << 20
 
-// A Store keeps small records by kind and key. Any number of goroutines may use
-// it at once. It is a help and no database: a record may be gone, so who looks
-// for one must be able to do without.
-type Store interface {
-	// Put keeps a record, in place of the one that is there.
-	Put(kind, key string, record []byte) error
+// Defaults of [Options].
+const (
+	DefaultMaxAge     = 30 * 24 * time.Hour
+	DefaultMaxRecords = 65536
+)
 
-	// Get returns a record, and whether there is one. It is the caller's own.
-	Get(kind, key string) (record []byte, ok bool, err error)
+// Options configures Open and NewMemory. The zero value is ready to use.
+type Options struct {
+	// MaxAge is how long a record is kept after it was put. Zero means the
+	// default; negative means no limit.
+	MaxAge time.Duration
 
-	// Delete forgets a record, if it is there.
-	Delete(kind, key string) error
+	// MaxRecords is how many records are kept, of each kind in a directory; the oldest go first. In a
+	// directory there may be more for up to an hour. Zero means the default; negative
+	// means no limit.
+	MaxRecords int
+
+	// Logger receives damaged records. If nil, nothing is logged.
+	Logger *slog.Logger
 }
 
-// Records are those of one kind.
-type Records struct {
-	store Store
-	kind  string
+func (o *Options) withDefaults() Options {
+	var in Options
+	if o != nil {
+		in = *o
+	}
+	if in.MaxAge = cmp.Or(in.MaxAge, DefaultMaxAge); in.MaxAge < 0 {
+		in.MaxAge = math.MaxInt64
+	}
+	if in.MaxRecords = cmp.Or(in.MaxRecords, DefaultMaxRecords); in.MaxRecords < 0 {
+		in.MaxRecords = math.MaxInt
+	}
+	in.Logger = cmp.Or(in.Logger, slog.New(slog.DiscardHandler))
+	return in
 }
 
-// Kind returns the records of one kind in a store.
-func Kind(s Store, kind string) *Records { return &Records{store: s, kind: kind} }
-
-// Put keeps a record, in place of the one that is there.
-func (r *Records) Put(key string, record []byte) error { return r.store.Put(r.kind, key, record) }
-
-// Get returns a record, and whether there is one.
-func (r *Records) Get(key string) (record []byte, ok bool, err error) {
-	return r.store.Get(r.kind, key)
-}
-
-// Delete forgets a record, if it is there.
-func (r *Records) Delete(key string) error { return r.store.Delete(r.kind, key) }
+// newRevision returns a revision that no record has had. Revisions are compared for equality only.
+func newRevision() uint64 { return 1 + rand.Uint64N(eventlog.AnyRevision-1) } // #nosec G404 -- it is no secret

@@ -68,7 +68,7 @@ func (d *Dir) sweepKind(folder string) {
 			left = append(left, record{name, at})
 		}
 	}
-	if d.opts.MaxRecords < 0 || len(left) <= d.opts.MaxRecords {
+	if len(left) <= d.opts.MaxRecords {
 		return
 	}
 	slices.SortFunc(left, func(a, b record) int { return a.at.Compare(b.at) })

@@ -14,6 +14,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/client"
+	"github.com/dragoman-mcp/dragoman/eventlog"
 	"github.com/dragoman-mcp/dragoman/internal/wire/subscription"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
@@ -508,8 +509,8 @@ func (u *Upstream) changed(whose *dragoman.Caller, note string) {
 // callerOf tells callers apart who may have sessions of their own with the server.
 func callerOf(c *dragoman.Caller) string { return c.Key() + "\x00" + c.Session }
 
-// storeKind is the kind of our records in the store.
-const storeKind = "lists"
+// listsKind is the kind of the records of lists.
+const listsKind = "lists/"
 
 // save writes the lists to the store, except those that are each caller's own.
 func (u *Upstream) save() {
@@ -526,19 +527,19 @@ func (u *Upstream) save() {
 		text = append(text, v.result...) // as it came, which json.Marshal would change
 	}
 	u.lists.mu.Unlock()
-	if err := u.manager.opts.Store.Put(storeKind, u.name+"-"+u.digest, append(text, '}')); err != nil {
+	if _, err := u.manager.opts.Store.Put(context.Background(), listsKind+u.name+"-"+u.digest, append(text, '}'), eventlog.AnyRevision); err != nil {
 		u.log.Warn("the lists cannot be kept beyond the life of this process", "error", err)
 	}
 }
 
 // load reads the lists from the store.
 func (u *Upstream) load() {
-	text, ok, err := u.manager.opts.Store.Get(storeKind, u.name+"-"+u.digest)
+	text, revision, err := u.manager.opts.Store.Get(context.Background(), listsKind+u.name+"-"+u.digest)
 	if err != nil {
 		u.log.Warn("the lists of an earlier process cannot be read", "error", err)
 	}
 	var record map[string]json.RawMessage
-	if !ok || err != nil || json.Unmarshal(text, &record) != nil {
+	if revision == 0 || err != nil || json.Unmarshal(text, &record) != nil {
 		return
 	}
 	u.lists.mu.Lock()

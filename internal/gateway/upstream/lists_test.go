@@ -188,7 +188,7 @@ func TestChangedListIsFetchedAndTold(t *testing.T) {
 
 func TestD20_LastKnownListIsServedWhileTheServerIsAwayAlsoByAnotherProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := store.NewMemory(0)
+		store := store.NewMemory(nil)
 		f := legacyServer()
 		conf := []*config.Server{{Name: "s", Command: "memory"}}
 		m := manage(t, &Options{Store: store}, map[string]*fake{"s": f})

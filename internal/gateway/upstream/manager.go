@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/eventlog"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/config"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/event"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/store"
@@ -29,7 +30,7 @@ type Options struct {
 	Name, Version string
 
 	// Store keeps the last known lists. If nil, they are kept in memory.
-	Store store.Store
+	Store eventlog.Records
 
 	// MaxMessage is the largest message in bytes. Zero means
 	// dragoman.DefaultMaxMessage.
@@ -91,7 +92,7 @@ func New(opts *Options) *Manager {
 		m.opts.Version = dragoman.Version
 	}
 	if m.opts.Store == nil {
-		m.opts.Store = store.NewMemory(0)
+		m.opts.Store = store.NewMemory(nil)
 	}
 	m.opts.Logger = cmp.Or(m.opts.Logger, slog.New(slog.DiscardHandler))
 	m.salt = loadSalt(m.opts.Store, m.opts.Logger)

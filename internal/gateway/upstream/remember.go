@@ -1,25 +1,27 @@
 package upstream
 
 import (
+	"context"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/eventlog"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/config"
-	"github.com/dragoman-mcp/dragoman/internal/gateway/store"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
 const (
 	// eraKind is the kind of the records of eras.
-	eraKind = "eras"
+	eraKind = "eras/"
 
 	// eraAge is how long an era is remembered after it was found out. Then it is found
 	// out anew: the server may speak both by now.
@@ -33,7 +35,7 @@ const (
 // and what it calls itself. It is a hint. What the server says now counts, and a server
 // that has another version than it had is asked anew the next time.
 type Memory struct {
-	store store.Store
+	store eventlog.Records
 	log   *slog.Logger
 	key   string // empty if nothing is kept
 
@@ -56,11 +58,11 @@ type eraRecord struct {
 
 // Remember returns what a store knows of a server. It is kept there until the caller closes
 // the store.
-func Remember(c *config.Server, store store.Store, log *slog.Logger) *Memory {
+func Remember(c *config.Server, store eventlog.Records, log *slog.Logger) *Memory {
 	return remember(c, store, loadSalt(store, log), log)
 }
 
-func remember(c *config.Server, store store.Store, salt []byte, log *slog.Logger) *Memory {
+func remember(c *config.Server, store eventlog.Records, salt []byte, log *slog.Logger) *Memory {
 	m := &Memory{store: store, log: log}
 	if c.Command == "" {
 		return m
@@ -69,8 +71,8 @@ func remember(c *config.Server, store store.Store, salt []byte, log *slog.Logger
 	sum := hmac.New(sha256.New, salt)
 	_, _ = sum.Write(text) // it never fails
 	m.key = hex.EncodeToString(sum.Sum(nil)[:16])
-	record, ok, err := store.Get(eraKind, m.key)
-	if !ok || err != nil || json.Unmarshal(record, &m.record) != nil {
+	record, revision, err := store.Get(context.Background(), eraKind+m.key)
+	if revision == 0 || err != nil || json.Unmarshal(record, &m.record) != nil {
 		return m
 	}
 	if age := time.Since(m.record.At); age >= 0 && age < eraAge {
@@ -80,18 +82,24 @@ func remember(c *config.Server, store store.Store, salt []byte, log *slog.Logger
 }
 
 // loadSalt returns the salt of digests: that of an earlier process, if there was one.
-func loadSalt(store store.Store, log *slog.Logger) []byte {
-	const kind, key = "manager", "salt"
-	salt, ok, err := store.Get(kind, key)
-	if ok && err == nil && len(salt) >= sha256.Size {
-		return salt
+func loadSalt(store eventlog.Records, log *slog.Logger) []byte {
+	const key = "manager/salt"
+	ctx := context.Background()
+	var own [sha256.Size]byte
+	_, _ = rand.Read(own[:]) // it never fails
+	for {
+		salt, revision, err := store.Get(ctx, key)
+		if err == nil && len(salt) >= sha256.Size {
+			return salt
+		}
+		if _, err = store.Put(ctx, key, own[:], revision); errors.Is(err, eventlog.ErrConflict) {
+			continue // another process was faster
+		}
+		if err != nil {
+			log.Warn("the state cannot be written, so nothing outlives this process", "error", err)
+		}
+		return own[:]
 	}
-	salt = make([]byte, sha256.Size)
-	_, _ = rand.Read(salt) // it never fails
-	if err := store.Put(kind, key, salt); err != nil {
-		log.Warn("the state cannot be written, so nothing outlives this process", "error", err)
-	}
-	return salt
 }
 
 // Hint returns the era that is remembered, or nil.
@@ -160,12 +168,12 @@ func (m *Memory) keep() {
 	m.mu.Unlock()
 	if !known {
 		if wrong {
-			_ = m.store.Delete(eraKind, m.key) // or it is too old one day
+			_ = m.store.Delete(context.Background(), eraKind+m.key, eventlog.AnyRevision) // or it is too old one day
 		}
 		return
 	}
 	text, _ := json.Marshal(record) // plain values encode
-	if err := m.store.Put(eraKind, m.key, text); err != nil {
+	if _, err := m.store.Put(context.Background(), eraKind+m.key, text, eventlog.AnyRevision); err != nil {
 		m.log.Debug("the era of the server is not remembered", "error", err)
 	}
 }

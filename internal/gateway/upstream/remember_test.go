@@ -1,19 +1,21 @@
 package upstream
 
 import (
+	"context"
 	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/eventlog"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/config"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/store"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
 // recall returns the memory of a command as a new process has it.
-func recall(store store.Store, args ...string) *Memory {
+func recall(store eventlog.Records, args ...string) *Memory {
 	return Remember(&config.Server{Name: "x", Command: "server", Args: args, Env: map[string]string{"TOKEN": "hush-hush"}}, store, slog.New(slog.DiscardHandler))
 }
 
@@ -26,7 +28,7 @@ func hintOf(m *Memory) string {
 
 func TestEraOfACommandIsRememberedForAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := store.NewMemory(0)
+		store := store.NewMemory(nil)
 		first := recall(store, "a")
 		first.Found(protocol.Legacy)
 		first.Introduced("some\x1b server", "1")
@@ -49,7 +51,7 @@ func TestEraOfACommandIsRememberedForAWhile(t *testing.T) {
 }
 
 func TestServerOfAnotherVersionIsAskedAnew(t *testing.T) {
-	store := store.NewMemory(0)
+	store := store.NewMemory(nil)
 	first := recall(store)
 	first.Found(protocol.Legacy)
 	first.Introduced("s", "1")
@@ -79,7 +81,7 @@ func TestServerOfAnotherVersionIsAskedAnew(t *testing.T) {
 }
 
 func TestEraThatIsDoubtedIsFoundOutAgain(t *testing.T) {
-	store := store.NewMemory(0)
+	store := store.NewMemory(nil)
 	recall(store).Found(protocol.Legacy)
 	m := recall(store)
 	m.Doubt()
@@ -102,7 +104,7 @@ func TestEraOfAServerThatDoesNotAnswerIsForgotten(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				store, f := store.NewMemory(0), legacyServer()
+				store, f := store.NewMemory(nil), legacyServer()
 				conf := &config.Server{Name: "s", Command: "memory", ConnectTimeout: 10 * time.Second, Retry: config.Retry{Min: time.Hour, Max: time.Hour}}
 				opts := &Options{Store: store}
 				manage(t, opts, map[string]*fake{"s": f}).Apply([]*config.Server{conf})
@@ -127,10 +129,10 @@ func TestEraOfAServerThatDoesNotAnswerIsForgotten(t *testing.T) {
 }
 
 func TestDamagedMemoryIsNone(t *testing.T) {
-	store := store.NewMemory(0)
+	store := store.NewMemory(nil)
 	m := recall(store)
 	for _, record := range []string{"", "{", `{"era":"stone","at":"2999-01-01T00:00:00Z"}`, `{"era":"legacy","at":"2999-01-01T00:00:00Z"}`} {
-		if err := store.Put(eraKind, m.key, []byte(record)); err != nil {
+		if _, err := store.Put(t.Context(), eraKind+m.key, []byte(record), eventlog.AnyRevision); err != nil {
 			t.Fatal(err)
 		}
 		if got := hintOf(recall(store)); got != "" {
@@ -171,20 +173,20 @@ func TestComplaintsAboutTheProbeAreTakenForThat(t *testing.T) {
 
 // A slowStore is a disk that somebody waits for.
 type slowStore struct {
-	store.Store
+	eventlog.Records
 	begun, resume chan struct{}
 }
 
-func (s *slowStore) Put(kind, key string, record []byte) error {
-	if kind == eraKind {
+func (s *slowStore) Put(ctx context.Context, key string, record []byte, expected uint64) (uint64, error) {
+	if strings.HasPrefix(key, eraKind) {
 		close(s.begun)
 		<-s.resume
 	}
-	return s.Store.Put(kind, key, record)
+	return s.Records.Put(ctx, key, record, expected)
 }
 
 func TestNobodyWaitsForTheDiskToKnowAName(t *testing.T) {
-	store := &slowStore{Store: store.NewMemory(0), begun: make(chan struct{}), resume: make(chan struct{})}
+	store := &slowStore{Records: store.NewMemory(nil), begun: make(chan struct{}), resume: make(chan struct{})}
 	m := recall(store)
 	done := make(chan struct{})
 	go func() {
@@ -204,7 +206,7 @@ func TestNobodyWaitsForTheDiskToKnowAName(t *testing.T) {
 	}
 	close(store.resume)
 	<-done
-	if got := hintOf(recall(store.Store)); got != "legacy" {
+	if got := hintOf(recall(store.Records)); got != "legacy" {
 		t.Errorf("remembered is %q", got)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dragoman-mcp/dragoman/eventlog"
 	"github.com/dragoman-mcp/dragoman/internal/util/syncs"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
@@ -20,14 +21,6 @@ const useEvery = time.Minute
 
 // ErrUnknown says that there is no record of a session that its caller may use.
 var ErrUnknown = errors.New("no such session")
-
-// A Store keeps records of sessions by their ids, for longer than a server lives. Any
-// number of goroutines may use it at once.
-type Store interface {
-	Put(id string, record []byte) error
-	Get(id string) (record []byte, ok bool, err error)
-	Delete(id string) error
-}
 
 // A Record is what is written down of a session: all that another server needs to go
 // on with it.
@@ -39,7 +32,7 @@ type Record struct {
 
 // Records are those of the sessions of one server, which are of type S.
 type Records[S any] struct {
-	store Store
+	store eventlog.Records
 	idle  time.Duration
 	log   *slog.Logger
 
@@ -54,33 +47,33 @@ type Records[S any] struct {
 
 // NewRecords returns those of a server whose sessions end when nobody has used them
 // for so long.
-func NewRecords[S any](store Store, idle time.Duration, log *slog.Logger) *Records[S] {
+func NewRecords[S any](store eventlog.Records, idle time.Duration, log *slog.Logger) *Records[S] {
 	return &Records[S]{store: store, idle: idle, log: log, adoptions: make(map[string]*syncs.Flight[S]), recorders: make(map[*Recorder]struct{})}
 }
 
 // Load returns the record of a session that its caller may still use. The error is
 // ErrUnknown, or that of the Store.
-func (s *Records[S]) Load(id, caller string) (*Record, error) {
-	r, err := load(s.store, id)
+func (s *Records[S]) Load(ctx context.Context, id, caller string) (*Record, error) {
+	r, err := load(ctx, s.store, id)
 	switch {
 	case err != nil:
 		return nil, err
 	case r.Caller != digest(caller):
 		return nil, ErrUnknown
 	case time.Since(r.Used)-useEvery > s.idle:
-		_ = s.store.Delete(id) // or it stays, and is found to be too old again
+		_ = s.store.Delete(ctx, id, eventlog.AnyRevision) // or it stays, and is found to be too old again
 		return nil, ErrUnknown
 	}
 	return r, nil
 }
 
-func load(store Store, id string) (*Record, error) {
-	text, ok, err := store.Get(id)
+func load(ctx context.Context, store eventlog.Records, id string) (*Record, error) {
+	text, revision, err := store.Get(ctx, id)
 	if err != nil {
 		return nil, fmt.Errorf("the record of the session cannot be read: %w", err)
 	}
 	r := &Record{}
-	if ok {
+	if revision != 0 {
 		_ = json.Unmarshal(text, r) // what makes no sense is as good as none
 	}
 	if protocol.ParseRevision(r.Revision) == protocol.Unknown {
@@ -96,27 +89,27 @@ func digest(caller string) string {
 
 // Delete deletes the record of a session that is not open here, and reports whether
 // it was there: of those who do at once one did.
-func (s *Records[S]) Delete(id string) bool {
+func (s *Records[S]) Delete(ctx context.Context, id string) bool {
 	s.deleting.Lock()
 	defer s.deleting.Unlock()
-	if _, err := load(s.store, id); err != nil {
+	if _, err := load(ctx, s.store, id); err != nil {
 		return false
 	}
-	s.Forget(id)
+	s.Forget(ctx, id)
 	return true
 }
 
 // Forget deletes a record.
-func (s *Records[S]) Forget(id string) {
-	if err := s.store.Delete(id); err != nil {
+func (s *Records[S]) Forget(ctx context.Context, id string) {
+	if err := s.store.Delete(ctx, id, eventlog.AnyRevision); err != nil {
 		s.log.Warn("the record of a session is not deleted", "error", err)
 	}
 }
 
 // Has reports whether there is a record, so far as can be known.
-func (s *Records[S]) Has(id string) bool {
-	_, ok, err := s.store.Get(id)
-	return err != nil || ok
+func (s *Records[S]) Has(ctx context.Context, id string) bool {
+	_, revision, err := s.store.Get(ctx, id)
+	return err != nil || revision != 0
 }
 
 // Adopt returns a session that another server has opened: the one that known returns,

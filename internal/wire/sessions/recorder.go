@@ -1,18 +1,20 @@
 package sessions
 
 import (
+	"context"
 	"encoding/json"
 	"log/slog"
 	"sync"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/eventlog"
 )
 
 // A Recorder keeps the record of one session up to date. A nil Recorder records
 // nothing.
 type Recorder struct {
-	store  Store
+	store  eventlog.Records
 	log    *slog.Logger
 	id     string
 	caller string
@@ -58,7 +60,7 @@ func (r *Recorder) Save() {
 		r.mu.Unlock()
 		text, err := json.Marshal(&record)
 		if err == nil {
-			err = r.store.Put(r.id, text)
+			_, err = r.store.Put(context.Background(), r.id, text, eventlog.AnyRevision)
 		}
 		if err != nil {
 			r.log.Warn("a session is not recorded", "error", err)
@@ -69,7 +71,7 @@ func (r *Recorder) Save() {
 	erased := r.erased
 	r.mu.Unlock()
 	if erased { // perhaps before the last Put
-		_ = r.store.Delete(r.id)
+		_ = r.store.Delete(context.Background(), r.id, eventlog.AnyRevision)
 	}
 }
 
@@ -89,7 +91,7 @@ func (r *Recorder) UsedElsewhere() bool {
 	if r == nil {
 		return false
 	}
-	record, err := load(r.store, r.id)
+	record, err := load(context.Background(), r.store, r.id)
 	if err != nil {
 		return err != ErrUnknown //nolint:errorlint // load returns it as it is
 	}
@@ -109,7 +111,7 @@ func (r *Recorder) Close(erase bool) {
 	if !erase {
 		return
 	}
-	if err := r.store.Delete(r.id); err != nil {
+	if err := r.store.Delete(context.Background(), r.id, eventlog.AnyRevision); err != nil {
 		r.log.Warn("the record of a session is not deleted", "error", err)
 	}
 }
