@@ -212,7 +212,7 @@ func (g *Gateway) authenticate(r *http.Request, open bool) (*http.Request, *http
 // that it would be later.
 func (g *Gateway) caller(r *http.Request) (*dragoman.Caller, error) {
 	if c := dragoman.CallerOf(r.Context()); c.Header != nil {
-		return c, g.admission.check(r, c)
+		return c, g.checkLimits(r, c)
 	}
 	if !g.policy.Anyone() {
 		return nil, httpserver.Refuse(http.StatusUnauthorized, "nobody has been let in") // every request comes by Handler
@@ -222,7 +222,13 @@ func (g *Gateway) caller(r *http.Request) (*dragoman.Caller, error) {
 		return nil, err
 	}
 	c.Passed = g.passed(r)
-	return c, g.admission.check(r, c)
+	return c, g.checkLimits(r, c)
+}
+
+// checkLimits refuses a request early if its body need not be read for that.
+func (g *Gateway) checkLimits(r *http.Request, c *dragoman.Caller) error {
+	opens := strings.HasSuffix(r.URL.Path, WSPath) || strings.HasSuffix(r.URL.Path, SSEPath)
+	return g.admission.Check(r, c, opens)
 }
 
 // SocketCaller returns who is on the other side of a socket that carries messages

@@ -12,7 +12,6 @@
 //	routes.go    which endpoint a path leads to
 //	endpoint.go  a server or an aggregate over every transport
 //	pipeline.go  the steps of a request, put together
-//	limits.go    limits of callers and sessions (admit); also bodies.go and notified.go
 //	filter.go    what a caller is offered of a server (authorize)
 //	bound.go     values of a server that are bound to a principal
 //	access.go    authentication
@@ -38,10 +37,10 @@
 // and an invalid one is refused. In the legacy era tasks are the session's own and stay as
 // they are.
 //
-// Limits of callers and sessions are counted for all endpoints together, by principal or
-// address (limitKey), never by what the client calls itself. A rate is kept as the time at which
-// its bucket will be full: one number per caller, and no goroutine. Both kinds of limits take
-// 0.4 µs per call; a step without limits does not exist.
+// Limits of callers and sessions (package admission) are counted for all endpoints together, by
+// principal or address, never by what the client calls itself. A rate is kept as the time at
+// which its bucket will be full: one number per caller, and no goroutine. Both kinds of limits
+// take 0.4 µs per call; a step without limits does not exist.
 //
 // The table of routes is replaced as a whole. Reloads come one after another: start new
 // upstreams, which get new requests from then on, make endpoints for new names, swap the table,

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/eventlog"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/admission"
 	"github.com/dragoman-mcp/dragoman/internal/util/jsonschema"
 	"github.com/dragoman-mcp/dragoman/internal/wire/httpserver"
 	"github.com/dragoman-mcp/dragoman/transport/sse"
@@ -30,10 +31,10 @@ const (
 
 // The transports, as they are called in a Caller.
 const (
-	viaHTTP = "http"
+	viaHTTP = admission.HTTP
 	viaSSE  = "sse"
 	viaWS   = "ws"
-	viaCall = "call"
+	viaCall = admission.Call
 )
 
 // EndpointOptions configures an Endpoint. Zero values mean the defaults of the transports. Host

@@ -19,9 +19,11 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/access/auth"
 	"github.com/dragoman-mcp/dragoman/internal/access/authserver"
 	"github.com/dragoman-mcp/dragoman/internal/access/rules"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/admission"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/config"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/event"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/upstream"
+	"github.com/dragoman-mcp/dragoman/internal/util/limit"
 	"github.com/dragoman-mcp/dragoman/internal/wire/httpframe"
 	"github.com/dragoman-mcp/dragoman/internal/wire/httpserver"
 )
@@ -115,7 +117,7 @@ type Gateway struct {
 	disk          *disk                    // where both are; nil if that is memory
 	boundKey      []byte                   // of what servers give out to callers
 	closers       []func() error
-	admission     *admission
+	admission     *admission.Admission
 	first         *config.File // of which listen, state, log.format, limits and audit.file are in force
 
 	observers event.Observers
@@ -155,7 +157,7 @@ func New(opts *Options, file *config.File) (*Gateway, error) {
 		return nil, errors.Join(err, g.close(err))
 	}
 	g.policy = auth.New(g.access.Options, file.Limits.FailedProofs, g.log)
-	g.admission = newAdmission(&file.Limits, g.observers, g.log)
+	g.admission = admission.New(&file.Limits, g.observers, g.log)
 	g.front.Store(g.access.front)
 	signIn := opts.SignIn
 	if signIn != nil {
@@ -178,6 +180,10 @@ func New(opts *Options, file *config.File) (*Gateway, error) {
 	g.Apply(file)
 	return g, nil
 }
+
+// ConnRoom returns the room of what connections of HTTP/1.1 read before a handler is called,
+// nil if there is no limit.
+func (g *Gateway) ConnRoom() *limit.Bytes { return g.admission.Conns() }
 
 // Backend returns what the root leads to, for transports that the caller serves.
 func (g *Gateway) Backend() *Backend { return g.now.Load().all.backend }
@@ -391,7 +397,7 @@ func (g *Gateway) Handler(o *HandlerOptions) http.Handler {
 		case r.URL.Path == StatusPath:
 			g.serveStatus(w, r)
 		default:
-			admitted, release := g.admission.admit(r)
+			admitted, release := g.admission.Admit(r)
 			if release != nil {
 				defer release()
 			}

@@ -41,7 +41,7 @@ func (g *Gateway) endpoint(role event.Role, name string, b *Backend) *Backend {
 		}
 		return dragoman.AcceptFunc(func(ctx context.Context, client dragoman.Conn) (dragoman.Peer, error) {
 			link := &event.Link{Role: role, Server: name, Session: g.sessions.number(), Caller: dragoman.CallerOf(ctx)}
-			peer, err := g.admission.accept(ctx, event.ObserveClient(client, link, g.observers), next)
+			peer, err := g.admission.Accept(ctx, event.ObserveClient(client, link, g.observers), next)
 			if err != nil {
 				return nil, err
 			}
@@ -53,7 +53,7 @@ func (g *Gateway) endpoint(role event.Role, name string, b *Backend) *Backend {
 	}
 	in := &Backend{Acceptor: accept(b.Acceptor), Sessions: accept(b.Sessions)}
 	if b.Requests != nil {
-		in.Requests = event.Observe(g.admission.requests(b.Requests), &event.Link{Role: role, Server: name}, g.observers)
+		in.Requests = event.Observe(g.admission.Requests(b.Requests), &event.Link{Role: role, Server: name}, g.observers)
 	}
 	return in
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/gateway/event"
 	"github.com/dragoman-mcp/dragoman/internal/wire/httpframe"
 	"github.com/dragoman-mcp/dragoman/internal/wire/httpserver"
+	"github.com/dragoman-mcp/dragoman/internal/wire/jsonrpc"
 )
 
 // observe reports an event that belongs to no request.
@@ -93,7 +94,7 @@ func (s *openSessions) open(ctx context.Context, server string, client dragoman.
 	s.mu.Lock()
 	s.all[e] = struct{}{}
 	s.mu.Unlock()
-	afterDone(client, func() {
+	jsonrpc.AfterDone(client, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.end(e)

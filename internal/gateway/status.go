@@ -89,11 +89,11 @@ type Grouped struct {
 // Status returns how the gateway is, for its owner. It shows no secrets.
 func (g *Gateway) Status() Status {
 	s := Status{Name: g.opts.Name, Version: g.opts.Version, Began: g.began, Draining: g.draining.Load(), Servers: []upstream.Status{}, StateFailure: g.disk.failure()}
-	s.PID, s.Files, s.Sessions, s.Memory = os.Getpid(), g.opts.Files, g.admission.all.Used(), proc.OwnMemory()
+	s.PID, s.Files, s.Sessions, s.Memory = os.Getpid(), g.opts.Files, g.admission.Sessions(), proc.OwnMemory()
 	if g.opts.AuditStatus != nil {
 		s.Audit = g.opts.AuditStatus()
 	}
-	s.WithoutID = g.admission.noID.count.Load()
+	s.WithoutID = g.admission.WithoutID()
 	list := g.manager.Statuses()
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -174,6 +174,19 @@ func (c *Conn) Close() error {
 	return nil
 }
 
+// AfterDone has f called when a connection is over.
+func AfterDone(c dragoman.Conn, f func()) {
+	if conn, ok := c.(interface{ AfterDone(func()) func() bool }); ok {
+		conn.AfterDone(f)
+		return
+	}
+	// Ends with the connection. Those of our own transports need none.
+	go func() {
+		<-c.Done()
+		f()
+	}()
+}
+
 // AfterDone has f called when the conversation is over, on a goroutine of its own, unless
 // stop is called before.
 func (c *Conn) AfterDone(f func()) (stop func() bool) { return context.AfterFunc(c.ctx, f) }

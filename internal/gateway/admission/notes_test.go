@@ -1,4 +1,4 @@
-package gateway
+package admission
 
 import (
 	"bytes"
@@ -15,7 +15,7 @@ import (
 )
 
 // peersOf returns what an admission has before a server: for requests without a session, and in one.
-func peersOf(t *testing.T, b *Backend, caller dragoman.Caller) map[string]dragoman.Peer {
+func peersOf(t *testing.T, b *backend, caller dragoman.Caller) map[string]dragoman.Peer {
 	t.Helper()
 	p, _, e := enterSession(as(t, caller), t, b)
 	if e != nil {
@@ -33,7 +33,7 @@ func note(t *testing.T, method string) *dragoman.Message {
 	return m
 }
 
-func TestRequestsWithoutAnIDDoNotPassTheEntrance(t *testing.T) {
+func TestRequestsWithoutAnIDAreNotAdmitted(t *testing.T) {
 	for _, l := range []*config.Limits{{}, {RatePerCaller: perSecond(100)}} {
 		s, e, b := guarded(l)
 		refused := int64(0)
@@ -104,8 +104,8 @@ func errorOf(err error) *dragoman.Error {
 func TestRequestsWithoutAnIDAreLoggedOnceAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
-		e := newAdmission(&config.Limits{}, nil, slog.New(slog.NewTextHandler(&out, nil)))
-		requests := e.requests(&counter{})
+		e := New(&config.Limits{}, nil, slog.New(slog.NewTextHandler(&out, nil)))
+		requests := e.Requests(&counter{})
 		for minute := range 3 {
 			for range 50 {
 				_ = requests.Notify(as(t, dragoman.Caller{Principal: "ann"}), note(t, "tools/call"))

@@ -1,4 +1,4 @@
-package gateway
+package admission
 
 import (
 	"errors"
@@ -37,13 +37,13 @@ type upload struct {
 
 // uploads has bodies read of requests from addresses, of a length or, if that is negative, in
 // chunks.
-func uploads(t *testing.T, e *admission, declared, size int64, addresses ...string) (list []*upload) {
+func uploads(t *testing.T, e *Admission, declared, size int64, addresses ...string) (list []*upload) {
 	t.Helper()
 	for _, address := range addresses {
 		u := &upload{}
 		r := httptest.NewRequest(http.MethodPost, "/mcp", nil)
 		r.RemoteAddr, r.ContentLength, r.Body = address+":1", declared, &u.body
-		r, u.release = e.admit(r)
+		r, u.release = e.Admit(r)
 		_, err := io.CopyN(io.Discard, r.Body, size)
 		refusal, ok := errors.AsType[*httpserver.Refusal](err)
 		if err != nil && !ok {
@@ -71,8 +71,8 @@ func count(list []*upload, status int) (n int) {
 	return n
 }
 
-func admissionWith(memory config.Size) *admission {
-	return newAdmission(&config.Limits{Memory: memory}, nil, slog.New(slog.DiscardHandler))
+func admissionWith(memory config.Size) *Admission {
+	return New(&config.Limits{Memory: memory}, nil, slog.New(slog.DiscardHandler))
 }
 
 // 40 bodies of 4 MiB at once ended a process with 96 MiB.
@@ -131,7 +131,7 @@ func TestSmallBodiesHaveARoomOfTheirOwn(t *testing.T) {
 	if list := uploads(t, e, largeBody, largeBody, addresses(1000, "203.0.113.%d")...); count(list, 0) > 12*16 {
 		t.Errorf("%d of 1000 small ones are read", count(list, 0))
 	}
-	if _, release := e.admit(httptest.NewRequest(http.MethodPost, "/mcp", nil)); release != nil {
+	if _, release := e.Admit(httptest.NewRequest(http.MethodPost, "/mcp", nil)); release != nil {
 		t.Error("a body of few bytes is counted")
 	}
 }
@@ -150,26 +150,26 @@ func TestS38_LargeRequestsInFlightOnSocketsAreBounded(t *testing.T) {
 	}
 	in := 0
 	for range 40 {
-		if e.enter("a", viaWS, req) == nil {
+		if e.enter("a", "ws", req) == nil {
 			in++
 		}
 	}
 	if in != 2 {
 		t.Errorf("%d of 40 are in flight", in)
 	}
-	if refusal := e.enter("a", viaWS, req); refusal == nil || refusal.Code != protocol.CodeOverloaded {
+	if refusal := e.enter("a", "ws", req); refusal == nil || refusal.Code != protocol.CodeOverloaded {
 		t.Errorf("refused with %v", refusal)
 	}
-	if refusal := e.enter("b", viaSSE, req); refusal != nil {
+	if refusal := e.enter("b", "sse", req); refusal != nil {
 		t.Errorf("another caller: %v", refusal)
 	}
-	if refusal := e.enter("a", viaHTTP, req); refusal != nil {
+	if refusal := e.enter("a", HTTP, req); refusal != nil {
 		t.Errorf("what is counted as a body: %v", refusal)
 	}
 	for range in {
-		e.leave("a", viaWS, req)
+		e.leave("a", "ws", req)
 	}
-	if refusal := e.enter("a", viaWS, req); refusal != nil {
+	if refusal := e.enter("a", "ws", req); refusal != nil {
 		t.Errorf("when they are over: %v", refusal)
 	}
 }

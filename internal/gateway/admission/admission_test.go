@@ -1,4 +1,4 @@
-package gateway
+package admission
 
 import (
 	"context"
@@ -90,7 +90,7 @@ func as(t *testing.T, c dragoman.Caller) context.Context {
 }
 
 // enterSession opens a session, and returns why it cannot be.
-func enterSession(ctx context.Context, t *testing.T, b *Backend) (dragoman.Peer, dragoman.Conn, *dragoman.Error) {
+func enterSession(ctx context.Context, t *testing.T, b *backend) (dragoman.Peer, dragoman.Conn, *dragoman.Error) {
 	t.Helper()
 	_, client := dragoman.Pipe(nil, nil)
 	p, err := b.Sessions.Accept(ctx, client)
@@ -105,17 +105,25 @@ func enterSession(ctx context.Context, t *testing.T, b *Backend) (dragoman.Peer,
 	return nil, nil, e
 }
 
+type object = map[string]any
+
+// A backend is a server behind an admission.
+type backend struct {
+	Sessions dragoman.Acceptor
+	Requests dragoman.Peer
+}
+
 // behind returns a server behind an admission.
-func behind(e *admission, s *counter) *Backend {
+func behind(e *Admission, s *counter) *backend {
 	accept := dragoman.AcceptFunc(func(ctx context.Context, client dragoman.Conn) (dragoman.Peer, error) {
-		return e.accept(ctx, client, s)
+		return e.Accept(ctx, client, s)
 	})
-	return &Backend{Acceptor: accept, Sessions: accept, Requests: e.requests(s)}
+	return &backend{Sessions: accept, Requests: e.Requests(s)}
 }
 
 // guarded returns a server behind the admission that limits make.
-func guarded(l *config.Limits) (*counter, *admission, *Backend) {
-	s, e := &counter{}, newAdmission(l, nil, slog.New(slog.DiscardHandler))
+func guarded(l *config.Limits) (*counter, *Admission, *backend) {
+	s, e := &counter{}, New(l, nil, slog.New(slog.DiscardHandler))
 	b := behind(e, s)
 	return s, e, b
 }
@@ -323,13 +331,13 @@ func BenchmarkLimits(b *testing.B) {
 	quick := dragoman.Funcs{OnCall: func(context.Context, *dragoman.Message, dragoman.Peer) (*dragoman.Message, error) { return resp, nil }}
 	ctx := dragoman.WithCaller(b.Context(), &dragoman.Caller{Address: "192.0.2.1"})
 	log := slog.New(slog.DiscardHandler)
-	e := newAdmission(&config.Limits{RatePerCaller: many, CallsPerCaller: 100, Memory: 1 << 40}, nil, log)
+	e := New(&config.Limits{RatePerCaller: many, CallsPerCaller: 100, Memory: 1 << 40}, nil, log)
 	for _, step := range []struct {
 		name string
 		peer dragoman.Peer
 	}{
 		{"none", quick},
-		{"admission with limits", e.requests(quick)},
+		{"admission with limits", e.Requests(quick)},
 	} {
 		b.Run(step.name, func(b *testing.B) {
 			b.ReportAllocs()

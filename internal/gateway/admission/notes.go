@@ -1,4 +1,4 @@
-package gateway
+package admission
 
 import (
 	"cmp"
@@ -21,7 +21,7 @@ import (
 // caller, and refuses requests without an id.
 type limitedNotes struct {
 	dragoman.Peer
-	admission *admission
+	admission *Admission
 	caller    *dragoman.Caller // of a session; nil if each message has its own
 	key       string           // what the caller of a session counts as
 	rate      *limit.Bucket    // of a session; nil if there is no limit
@@ -83,8 +83,11 @@ type noID struct {
 	before int64     // what count was then; guarded by mu
 }
 
+// WithoutID returns how many requests without an id were refused.
+func (e *Admission) WithoutID() int64 { return e.noID.count.Load() }
+
 // lacksID counts and reports a request without an id, and logs the first in a minute.
-func (e *admission) lacksID(ctx context.Context, caller *dragoman.Caller, m *dragoman.Message) {
+func (e *Admission) lacksID(ctx context.Context, caller *dragoman.Caller, m *dragoman.Message) {
 	c := &e.noID
 	count, now := c.count.Add(1), time.Now()
 	e.by.Event(ctx, &event.Event{

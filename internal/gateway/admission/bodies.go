@@ -1,4 +1,4 @@
-package gateway
+package admission
 
 import (
 	"context"
@@ -23,6 +23,12 @@ const (
 	bodyStep = 64 << 10
 )
 
+// Transports whose requests are counted by their bodies, as they are called in a Caller.
+const (
+	HTTP = "http"
+	Call = "call"
+)
+
 // rooms are the parts of limits.memory that messages of clients may take while they are
 // read and in flight. The rest is for copies of them, and for everything else. All are nil if there is
 // no limit.
@@ -38,9 +44,9 @@ func newRooms(memory uint64) rooms {
 	return rooms{bodies: part(4), small: part(8), messages: part(4), conns: part(16)}
 }
 
-// ConnRoom returns the room of what connections of HTTP/1.1 read before a handler is called,
+// Conns returns the room of what connections of HTTP/1.1 read before a handler is called,
 // nil if there is no limit.
-func (g *Gateway) ConnRoom() *limit.Bytes { return g.admission.rooms.conns }
+func (e *Admission) Conns() *limit.Bytes { return e.rooms.conns }
 
 // noRoom returns why there is no room for a message, for the error of a Bytes.
 func noRoom(room *limit.Bytes, err error) *dragoman.Error {
@@ -66,9 +72,9 @@ type countedBody struct {
 	over  bool  // guarded by mu
 }
 
-// admit returns a request whose body is counted when it is read, until release, which is nil if it need
+// Admit returns a request whose body is counted when it is read, until release, which is nil if it need
 // not be. So are messages on a socket that it opens. The request of net/http stays as it is: what becomes of the rest of a body depends on its type.
-func (e *admission) admit(r *http.Request) (counted *http.Request, release func()) {
+func (e *Admission) Admit(r *http.Request) (counted *http.Request, release func()) {
 	if e.rooms.messages != nil && len(r.Header["Upgrade"]) > 0 {
 		return r.WithContext(limit.WithRoom(r.Context(), e.rooms.messages, keyOf(r))), nil
 	}
@@ -154,7 +160,7 @@ func (b *countedBody) release() {
 // sockets and streams. Requests over HTTP are counted by their bodies.
 func (m *rooms) carried(transport string, req *dragoman.Message) int64 {
 	n := int64(req.Len())
-	if n <= freeBody || m.messages == nil || transport == viaHTTP || transport == viaCall {
+	if n <= freeBody || m.messages == nil || transport == HTTP || transport == Call {
 		return 0
 	}
 	return n

@@ -1,4 +1,4 @@
-package gateway
+package admission
 
 import (
 	"cmp"
@@ -8,7 +8,6 @@ import (
 	"math"
 	"net/http"
 	"runtime/debug"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -18,6 +17,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/gateway/upstream"
 	"github.com/dragoman-mcp/dragoman/internal/util/limit"
 	"github.com/dragoman-mcp/dragoman/internal/wire/httpserver"
+	"github.com/dragoman-mcp/dragoman/internal/wire/jsonrpc"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
 )
@@ -29,9 +29,9 @@ const defaultSessionsPerCaller = 4096
 // is smaller may be an answer or a cancel, which belong to what is under way.
 const largeBody = 64 << 10
 
-// An admission bounds what callers and sessions may have and do at all endpoints of a gateway,
+// An Admission bounds what callers and sessions may have and do at all endpoints of a gateway,
 // and refuses new work while memory is short. Responses always pass.
-type admission struct {
+type Admission struct {
 	limits config.Limits
 	log    *slog.Logger
 	by     event.Observers
@@ -44,8 +44,9 @@ type admission struct {
 	each   limit.Counts // sessions of callers
 }
 
-func newAdmission(l *config.Limits, by event.Observers, log *slog.Logger) *admission {
-	return &admission{
+// New returns the admission that limits describe. by are told of requests without an id.
+func New(l *config.Limits, by event.Observers, log *slog.Logger) *Admission {
+	return &Admission{
 		limits: *l, log: log, by: by, memory: limit.NewMemory(memoryLimit(l), nil),
 		rates: limit.NewRates(l.RatePerCaller, l.BurstPerCaller),
 		calls: limit.Counts{Max: l.CallsPerCaller},
@@ -76,11 +77,14 @@ func limitKey(c *dragoman.Caller) string {
 	return limit.Address(c.Address)
 }
 
-// check refuses an HTTP request before its body is read, if it is sure that what it
-// brings would be refused.
-func (e *admission) check(r *http.Request, c *dragoman.Caller) error {
+// Sessions returns how many sessions are open.
+func (e *Admission) Sessions() int { return e.all.Used() }
+
+// Check refuses an HTTP request before its body is read, if it is sure that what it brings
+// would be refused. opens says that a GET at its path opens a session.
+func (e *Admission) Check(r *http.Request, c *dragoman.Caller, opens bool) error {
 	switch {
-	case r.Method == http.MethodGet && r.Header.Get(protocol.HeaderSession) == "" && (strings.HasSuffix(r.URL.Path, WSPath) || strings.HasSuffix(r.URL.Path, SSEPath)):
+	case opens && r.Method == http.MethodGet && r.Header.Get(protocol.HeaderSession) == "":
 		if refusal := e.noSession(limitKey(c)); refusal != nil {
 			return httpserver.Unavailable(refusal)
 		}
@@ -96,7 +100,7 @@ func (e *admission) check(r *http.Request, c *dragoman.Caller) error {
 }
 
 // noSession returns why a caller may not open a session now, nil if it may.
-func (e *admission) noSession(key string) *dragoman.Error {
+func (e *Admission) noSession(key string) *dragoman.Error {
 	switch {
 	case e.memory.Short(limit.SessionsAt):
 		return shortOfMemory()
@@ -107,7 +111,7 @@ func (e *admission) noSession(key string) *dragoman.Error {
 }
 
 // enter counts a request of a caller, by a transport, until leave, or returns why it is refused.
-func (e *admission) enter(key, transport string, req *dragoman.Message) *dragoman.Error {
+func (e *Admission) enter(key, transport string, req *dragoman.Message) *dragoman.Error {
 	if e.memory.Short(limit.RequestsAt) {
 		return shortOfMemory()
 	}
@@ -127,27 +131,27 @@ func (e *admission) enter(key, transport string, req *dragoman.Message) *dragoma
 	return nil
 }
 
-func (e *admission) leave(key, transport string, req *dragoman.Message) {
+func (e *Admission) leave(key, transport string, req *dragoman.Message) {
 	if n := e.rooms.carried(transport, req); n > 0 {
 		e.rooms.messages.Give(key, n)
 	}
 	e.leaveCalls(key)
 }
 
-func (e *admission) leaveCalls(key string) {
+func (e *Admission) leaveCalls(key string) {
 	if e.calls.Max > 0 {
 		e.calls.Leave(key)
 	}
 }
 
 // refused is the answer to a request that is refused.
-func (e *admission) refused(req *dragoman.Message, refusal *dragoman.Error) (*dragoman.Message, error) {
+func (e *Admission) refused(req *dragoman.Message, refusal *dragoman.Error) (*dragoman.Message, error) {
 	e.log.Debug("request refused", "method", req.Method(), "name", req.Name(), "reason", refusal.Message)
 	return nil, &event.Refusal{Answer: refusal}
 }
 
 // openSession counts a session until closeSession, or returns why it is refused.
-func (e *admission) openSession(key string) (refusal *dragoman.Error) {
+func (e *Admission) openSession(key string) (refusal *dragoman.Error) {
 	if refusal := e.noSession(key); refusal != nil {
 		return refusal
 	}
@@ -161,7 +165,7 @@ func (e *admission) openSession(key string) (refusal *dragoman.Error) {
 	return nil
 }
 
-func (e *admission) closeSession(key string) {
+func (e *Admission) closeSession(key string) {
 	e.all.Leave()
 	e.each.Leave(key)
 }
@@ -170,16 +174,16 @@ func shortOfMemory() *dragoman.Error {
 	return upstream.TooMany(protocol.LimitGateway, "the gateway is short of memory (limits.memory)")
 }
 
-func (e *admission) tooManySessions() *dragoman.Error {
+func (e *Admission) tooManySessions() *dragoman.Error {
 	return upstream.TooMany(protocol.LimitCaller, fmt.Sprintf("too many sessions: one caller may have %d (limits.sessionsPerCaller); end some", e.each.Max))
 }
 
-func (e *admission) callerTooOften(wait time.Duration) *dragoman.Error {
+func (e *Admission) callerTooOften(wait time.Duration) *dragoman.Error {
 	return upstream.TooOften(protocol.LimitCaller, "too many requests of one caller (limits.ratePerCaller)", e.limits.RatePerCaller, wait)
 }
 
-// accept begins a session behind the limits, and counts it until it has ended.
-func (e *admission) accept(ctx context.Context, client dragoman.Conn, next dragoman.Acceptor) (dragoman.Peer, error) {
+// Accept begins a session behind the limits, and counts it until it has ended.
+func (e *Admission) Accept(ctx context.Context, client dragoman.Conn, next dragoman.Acceptor) (dragoman.Peer, error) {
 	caller := dragoman.CallerOf(ctx)
 	key := limitKey(caller)
 	if refusal := e.openSession(key); refusal != nil {
@@ -190,35 +194,22 @@ func (e *admission) accept(ctx context.Context, client dragoman.Conn, next drago
 		e.closeSession(key)
 		return nil, err
 	}
-	afterDone(client, func() { e.closeSession(key) })
+	jsonrpc.AfterDone(client, func() { e.closeSession(key) })
 	notes := limitedNotes{Peer: peer, admission: e, caller: caller, key: key, rate: limit.NewBucket(e.limits.Rate, e.limits.Burst), began: new(atomic.Bool)}
 	return e.limit(notes, e.limits.Calls), nil
 }
 
-// requests returns a peer behind the limits, for requests without a session.
-func (e *admission) requests(next dragoman.Peer) dragoman.Peer {
+// Requests returns a peer behind the limits, for requests without a session.
+func (e *Admission) Requests(next dragoman.Peer) dragoman.Peer {
 	return e.limit(limitedNotes{Peer: next, admission: e}, 0)
 }
 
 // limit adds the limits of requests, if there are any. calls is how many may be in flight in one session.
-func (e *admission) limit(notes limitedNotes, calls int) dragoman.Peer {
+func (e *Admission) limit(notes limitedNotes, calls int) dragoman.Peer {
 	if e.memory == nil && e.rates == nil && e.calls.Max == 0 && notes.rate == nil && calls == 0 {
 		return notes
 	}
 	return &limited{notes, limit.Room{Max: calls}}
-}
-
-// afterDone has f called when a conversation is over.
-func afterDone(c dragoman.Conn, f func()) {
-	if conn, ok := dragoman.PeerAs[interface{ AfterDone(func()) func() bool }](c); ok {
-		conn.AfterDone(f)
-		return
-	}
-	// Ends with the conversation. Those of our own transports need none.
-	go func() {
-		<-c.Done()
-		f()
-	}()
 }
 
 // A limited peer takes the requests of a session, or those without one, as far as the limits allow.
