@@ -137,7 +137,7 @@ func TestChildOutlivesTheThreadThatAskedForIt(t *testing.T) {
 	}
 	t.Cleanup(p.stop)
 	if thread != os.Getpid() { // the first thread never ends
-		eventually(t, 5*time.Second, "the thread ends", func() bool {
+		eventually(t, "the thread ends", func() bool {
 			_, err := os.Stat(fmt.Sprintf("/proc/self/task/%d", thread))
 			return err != nil
 		})
@@ -303,8 +303,8 @@ func TestHundredsOfServersLeaveNothing(t *testing.T) {
 		name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 		t.Errorf("process %d is left: %q", pid, name)
 	}
-	eventually(t, 5*time.Second, "all have been reaped", func() bool { return zombies() == 0 })
-	eventually(t, 5*time.Second, "files and goroutines are as many as before", func() bool {
+	eventually(t, "all have been reaped", func() bool { return zombies() == 0 })
+	eventually(t, "files and goroutines are as many as before", func() bool {
 		return openFiles(t) <= files && runtime.NumGoroutine() <= goroutines
 	})
 }

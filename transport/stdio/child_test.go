@@ -16,6 +16,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/dragoman-mcp/dragoman/internal/testkit/peertest"
 )
 
 // script returns a command that runs a shell script.
@@ -70,11 +72,11 @@ func readLine(t testing.TB, p *child) string {
 }
 
 // eventually waits until ok is true.
-func eventually(t testing.TB, d time.Duration, what string, ok func() bool) {
+func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(d); !ok(); time.Sleep(2 * time.Millisecond) {
+	for end := time.Now().Add(peertest.Patience); !ok(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("not within %v: %s", d, what)
+			t.Fatalf("waited in vain: %s", what)
 		}
 	}
 }
@@ -326,7 +328,7 @@ func TestStderrDropsAreCounted(t *testing.T) {
 		_, _ = io.WriteString(w, line)
 	}
 	w.Close()
-	eventually(t, 5*time.Second, "everything is read", func() bool {
+	eventually(t, "everything is read", func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		return s.over
@@ -370,7 +372,7 @@ func TestA32_WhatIsNoMessageIsLoggedWithoutSecrets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, 20*time.Second, "all of it is logged", func() bool {
+	eventually(t, "all of it is logged", func() bool {
 		return strings.Count(log.String(), `msg="not a message"`) == 5 && strings.Count(log.String(), `line="complaint`) == 3
 	})
 	_ = conn.Close()

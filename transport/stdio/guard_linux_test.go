@@ -125,7 +125,7 @@ func TestS35_NoServerOutlivesItsHost(t *testing.T) {
 				t.Error("somebody holds the host's stdout")
 			}
 			for _, pid := range append(pids, keepers...) {
-				eventually(t, 2*time.Second, fmt.Sprintf("process %d is gone", pid), func() bool { return !running(pid) })
+				eventually(t, fmt.Sprintf("process %d is gone", pid), func() bool { return !running(pid) })
 			}
 			_ = cmd.Wait()
 		})
@@ -149,7 +149,7 @@ func TestServerDiesWithItsHostWithoutAGuard(t *testing.T) {
 	}
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
-	eventually(t, 2*time.Second, "the server is gone", func() bool { return !running(pid) })
+	eventually(t, "the server is gone", func() bool { return !running(pid) })
 }
 
 // As the first process of a container the host becomes the parent of all orphans.
@@ -232,7 +232,7 @@ func TestServerEndsWithItsKeeper(t *testing.T) {
 			}
 			await(t, p)
 			for _, left := range []int{pid, p.pid} {
-				eventually(t, 5*time.Second, fmt.Sprintf("process %d is gone", left), func() bool { return !running(left) })
+				eventually(t, fmt.Sprintf("process %d is gone", left), func() bool { return !running(left) })
 			}
 			if e := p.exit(); e.Signal != "killed" {
 				t.Errorf("it ended so: %v", e)
@@ -273,7 +273,7 @@ func TestKeeperLeavesNoZombies(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, 5*time.Second, fmt.Sprintf("process %d is gone", pid), func() bool {
+		eventually(t, fmt.Sprintf("process %d is gone", pid), func() bool {
 			return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH)
 		})
 	}

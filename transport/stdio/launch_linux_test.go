@@ -148,7 +148,7 @@ func TestLaunchedServerThatCannotBeExecutedIsExplained(t *testing.T) {
 		if !errors.Is(err, test.is) || !strings.Contains(err.Error(), test.says) {
 			t.Errorf("%s: %v", test.path, err)
 		}
-		eventually(t, time.Second, "its files are closed", func() bool { return openFiles(t) <= files })
+		eventually(t, "its files are closed", func() bool { return openFiles(t) <= files })
 	}
 }
 
