@@ -82,7 +82,7 @@ cross: ## build bin/dragoman-OS-ARCH for every platform
 # Three sets of tests run side by side. Those of PLAIN start programs by the thousand or have no
 # goroutines: they run without the race detector, which makes a program start three times as slowly,
 # and without cgo, as a release does. `make interop` runs the program with the race detector.
-PLAIN := ^github.com/dragoman-mcp/dragoman/(bench|examples|release|internal/cli|internal/gateway/config|internal/inspect/check|tests/(arch|matrix|scorecard|soak|faultserver|e2e/(gateway|program|checklist|restart)))(/|$$)
+PLAIN := ^github.com/dragoman-mcp/dragoman/(bench|examples|release|internal/cli|internal/gateway/config|internal/inspect/check|tests/(arch|matrix|scorecard|soak|faultserver|e2e/(gateway|program)))(/|$$)
 test: ## run all tests that need only Go
 	@$(MAKE) -j 3 test-race test-plain test-modules
 

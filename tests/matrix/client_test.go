@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -23,13 +22,9 @@ const patience = 20 * time.Second
 // A testClient is the client of one cell. It hides which era it speaks: it lists,
 // calls and listens, and answers what it is asked.
 type testClient struct {
-	t        *testing.T
-	revision protocol.Revision
-	conn     dragoman.Conn
-	journal  string // of the server
-	ctx      context.Context
-	lastID   int64
-	gatewaytest.Notifications
+	*gatewaytest.Client
+	journal string // of the server
+	ctx     context.Context
 
 	mu     sync.Mutex
 	action string   // what it does with a form or a page
@@ -41,43 +36,22 @@ type object = gatewaytest.Object
 func newGuest(t *testing.T, client, server side) *testClient {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*patience)
 	t.Cleanup(cancel)
-	g := &testClient{
-		t: t, revision: client.revision, journal: filepath.Join(t.TempDir(), "journal"),
-		ctx: ctx, action: "accept",
+	g := &testClient{journal: filepath.Join(t.TempDir(), "journal"), ctx: ctx, action: "accept"}
+	g.Client = &gatewaytest.Client{Name: "matrix", Revision: client.revision, Answer: g.answer, Capabilities: capabilities(client.revision)}
+	if err := g.Open(ctx, client.through(t, server, g.journal)); err != nil {
+		t.Fatal(err)
 	}
-	g.conn = client.through(t, server, g.journal, g)
-	if g.modern() {
-		return g
-	}
-	resp, err := g.request(protocol.MethodInitialize, object{
-		"protocolVersion": g.revision.String(), "capabilities": g.capabilities(),
-		"clientInfo": object{"name": "matrix", "version": "1"},
-	})
-	if err != nil {
-		t.Fatalf("initialize: %v", err)
-	}
-	if got := gatewaytest.Text(resp.Get("protocolVersion")); got != g.revision.String() {
-		t.Fatalf("initialize asked for %s and got %q", g.revision, got)
-	}
-	note, err := dragoman.NewNotification(protocol.NoteInitialized, nil)
-	if err == nil {
-		err = g.conn.Notify(ctx, note)
-	}
-	if err != nil {
-		t.Fatalf("initialized: %v", err)
-	}
+	t.Cleanup(func() { _ = g.Conn.Close() })
 	return g
 }
 
-func (g *testClient) modern() bool { return g.revision.Era() == protocol.Modern }
-
-// capabilities are all that the revision has.
-func (g *testClient) capabilities() object {
+// capabilities are all that a revision has.
+func capabilities(r protocol.Revision) object {
 	caps := object{"sampling": object{}, "roots": object{}}
 	switch {
-	case g.revision.HasURLElicitation():
+	case r.HasURLElicitation():
 		caps["elicitation"] = object{"form": object{}, "url": object{}}
-	case g.revision.HasElicitation():
+	case r.HasElicitation():
 		caps["elicitation"] = object{}
 	}
 	return caps
@@ -87,54 +61,26 @@ func (g *testClient) capabilities() object {
 // server wants.
 func (g *testClient) request(method string, params object) (*dragoman.Message, error) {
 	for range 10 {
-		req, err := g.message(method, params)
-		if err != nil {
-			return nil, err
-		}
-		resp, err := g.conn.Call(g.ctx, req, g)
+		resp, err := g.Once(g.ctx, method, params)
 		switch {
 		case err != nil:
 			return nil, err
-		case resp.IsError():
-			return nil, resp.RPCError()
-		case g.modern() && gatewaytest.Text(resp.Get("resultType")) == "":
+		case g.Modern() && gatewaytest.Text(resp.Get("resultType")) == "":
 			return nil, fmt.Errorf("a result without resultType: %.200s", resp.Bytes())
-		case !g.modern() && (resp.Get("resultType") != nil || resp.Get("ttlMs") != nil):
+		case !g.Modern() && (resp.Get("resultType") != nil || resp.Get("ttlMs") != nil):
 			return nil, fmt.Errorf("a result with members of another era: %.200s", resp.Bytes())
 		case !gatewaytest.NeedsInput(resp):
 			return resp, nil
 		}
-		if params, err = gatewaytest.NextRound(params, resp, g.answer); err != nil {
+		if params, err = g.NextRound(g.ctx, params, resp); err != nil {
 			return nil, err
 		}
 	}
 	return nil, errors.New("the server asks for ever")
 }
 
-// message makes a request. Every one has a progress token, which no other client
-// need know of.
-func (g *testClient) message(method string, params object) (*dragoman.Message, error) {
-	g.lastID++
-	params, meta := maps.Clone(params), object{}
-	if method != protocol.MethodInitialize && method != protocol.MethodListen {
-		meta[protocol.MetaProgressToken] = g.lastID
-	}
-	if g.modern() {
-		meta[protocol.MetaProtocolVersion] = g.revision.String()
-		meta[protocol.MetaClientCapabilities] = g.capabilities()
-		meta[protocol.MetaClientInfo] = object{"name": "matrix", "version": "1"}
-		if method == protocol.MethodCallTool {
-			meta[protocol.MetaLogLevel] = "info"
-		}
-	}
-	if len(meta) > 0 {
-		params["_meta"] = meta
-	}
-	return dragoman.NewRequest(dragoman.IntID(g.lastID), method, params)
-}
-
 // answer is what this client says to a question.
-func (g *testClient) answer(method string, params json.RawMessage) (object, error) {
+func (g *testClient) answer(_ context.Context, method string, params json.RawMessage) (object, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.asked = append(g.asked, method)
@@ -145,8 +91,6 @@ func (g *testClient) answer(method string, params json.RawMessage) (object, erro
 		return object{"role": "assistant", "model": "m", "stopReason": "endTurn", "content": object{"type": "text", "text": "Paris"}}, nil
 	case protocol.MethodElicit:
 		return g.elicited(params)
-	case protocol.MethodPing:
-		return object{}, nil
 	}
 	return nil, fmt.Errorf("asked for %s", method)
 }
@@ -173,7 +117,7 @@ func (g *testClient) elicited(params json.RawMessage) (object, error) {
 		return object{"action": g.action}, nil
 	}
 	if p.Mode == "url" {
-		if p.URL == "" || !g.modern() && p.ID == "" {
+		if p.URL == "" || !g.Modern() && p.ID == "" {
 			return nil, fmt.Errorf("a page to visit without its URL or id: %s", params)
 		}
 		return object{"action": "accept"}, nil
@@ -181,7 +125,7 @@ func (g *testClient) elicited(params json.RawMessage) (object, error) {
 	content := object{}
 	for name, field := range p.Requested.Properties {
 		switch {
-		case field.OneOf != nil && !g.revision.HasRichForms():
+		case field.OneOf != nil && !g.Revision.HasRichForms():
 			return nil, fmt.Errorf("a form that the revision does not have: %s", params)
 		case field.Enum != nil:
 			content[name] = field.Enum[0]
@@ -194,18 +138,6 @@ func (g *testClient) elicited(params json.RawMessage) (object, error) {
 		}
 	}
 	return object{"action": "accept", "content": content}, nil
-}
-
-// Call implements dragoman.Peer: a server of the legacy era asks.
-func (g *testClient) Call(_ context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
-	if g.modern() {
-		return nil, fmt.Errorf("a modern client was asked for %s", req.Method())
-	}
-	answer, err := g.answer(req.Method(), req.Params())
-	if err != nil {
-		return req.Fail(&dragoman.Error{Code: protocol.CodeInternal, Message: err.Error()}), nil //nolint:nilerr // that is the answer
-	}
-	return req.Reply(answer)
 }
 
 // forget begins a new chapter: what was heard and asked before does not count.

@@ -134,8 +134,8 @@ func failures(g *testClient, _ protocol.Revision) error {
 		return fmt.Errorf("an unknown method: got %w", err)
 	}
 	_, err = g.request(protocol.MethodReadResource, object{"uri": "test://nowhere"})
-	if rpc, ok = errors.AsType[*dragoman.Error](err); !ok || rpc.Code != g.revision.CodeNoResource() {
-		return fmt.Errorf("an unknown resource: got %w, want code %d", err, g.revision.CodeNoResource())
+	if rpc, ok = errors.AsType[*dragoman.Error](err); !ok || rpc.Code != g.Revision.CodeNoResource() {
+		return fmt.Errorf("an unknown resource: got %w, want code %d", err, g.Revision.CodeNoResource())
 	}
 	return nil
 }
@@ -156,7 +156,7 @@ func structuredContent(g *testClient, _ protocol.Revision) error {
 			return err
 		}
 		value = wrapped.Result
-	} else if !g.revision.HasAnyStructuredContent() {
+	} else if !g.Revision.HasAnyStructuredContent() {
 		return fmt.Errorf("levels: structured content that is no object: %s", value)
 	}
 	if err := json.Unmarshal(value, &list); err != nil || !slices.Equal(list, protocol.LogLevels) {
@@ -250,20 +250,20 @@ func progress(g *testClient, server protocol.Revision) error {
 	last := -1.0
 	for _, n := range told {
 		var p struct {
-			ProgressToken int64
+			ProgressToken string
 			Progress      float64
 			Message       string
 		}
 		if err := n.Decode(&p); err != nil {
 			return err
 		}
-		if p.ProgressToken != g.lastID {
-			return fmt.Errorf("progress of another request: %s, want token %d", n.Params(), g.lastID)
+		if p.ProgressToken != fmt.Sprint("t", g.Requests()) {
+			return fmt.Errorf("progress of another request: %s, want that of request %d", n.Params(), g.Requests())
 		}
 		if p.Progress <= last {
 			return fmt.Errorf("progress does not increase: %v after %v", p.Progress, last)
 		}
-		if last = p.Progress; (p.Message != "") != (g.revision.HasProgressMessage() && server.HasProgressMessage()) {
+		if last = p.Progress; (p.Message != "") != (g.Revision.HasProgressMessage() && server.HasProgressMessage()) {
 			return fmt.Errorf("progress message: %s", n.Params())
 		}
 	}
@@ -272,7 +272,7 @@ func progress(g *testClient, server protocol.Revision) error {
 
 func logs(g *testClient, _ protocol.Revision) error {
 	g.forget()
-	if !g.modern() {
+	if !g.Modern() {
 		if _, err := g.request(protocol.MethodSetLevel, object{"level": "info"}); err != nil {
 			return err
 		}
@@ -288,14 +288,14 @@ func logs(g *testClient, _ protocol.Revision) error {
 }
 
 func cancellation(g *testClient, _ protocol.Revision) error {
-	req, err := g.message(protocol.MethodCallTool, object{"name": "wait", "arguments": object{}})
+	req, err := g.Message(protocol.MethodCallTool, object{"name": "wait", "arguments": object{}})
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(g.ctx)
 	done := make(chan error, 1)
 	go func() { // ends when the call does, which is cancelled
-		_, err := g.conn.Call(ctx, req, g)
+		_, err := g.Conn.Call(ctx, req, g)
 		done <- err
 	}()
 	err = g.waitFor("begin")
@@ -410,7 +410,7 @@ func rounds(g *testClient, _ protocol.Revision) error {
 // listen makes the client hear of changes until the returned function is called.
 func (g *testClient) listen(uris ...string) (func(), error) {
 	g.forget()
-	if !g.modern() {
+	if !g.Modern() {
 		for _, uri := range uris {
 			if _, err := g.request(protocol.MethodSubscribe, object{"uri": uri}); err != nil {
 				return nil, err
@@ -426,7 +426,7 @@ func (g *testClient) listen(uris ...string) (func(), error) {
 	if uris != nil {
 		want["resourceSubscriptions"] = uris
 	}
-	req, err := g.message(protocol.MethodListen, object{"notifications": want})
+	req, err := g.Message(protocol.MethodListen, object{"notifications": want})
 	if err != nil {
 		return nil, err
 	}
@@ -434,7 +434,7 @@ func (g *testClient) listen(uris ...string) (func(), error) {
 	done := make(chan struct{})
 	go func() { // ends with ctx
 		defer close(done)
-		_, _ = g.conn.Call(ctx, req, g)
+		_, _ = g.Conn.Call(ctx, req, g)
 	}()
 	stop := func() {
 		cancel()
@@ -468,7 +468,7 @@ func listChanges(g *testClient, _ protocol.Revision) error {
 		if err != nil {
 			return err
 		}
-		if tagged := told[0].Meta(protocol.MetaSubscriptionID) != nil; tagged != g.modern() {
+		if tagged := told[0].Meta(protocol.MetaSubscriptionID) != nil; tagged != g.Modern() {
 			return fmt.Errorf("a change that is tagged wrongly: %s", told[0].Bytes())
 		}
 	}
@@ -528,7 +528,7 @@ func bigIntegers(g *testClient, server protocol.Revision) error {
 	if got := textOf(resp); got != arguments {
 		return fmt.Errorf("text: got %s", got)
 	}
-	if g.revision.HasStructuredContent() && server.HasStructuredContent() {
+	if g.Revision.HasStructuredContent() && server.HasStructuredContent() {
 		if got := string(resp.Get("structuredContent")); got != arguments {
 			return fmt.Errorf("structured content: got %s", got)
 		}

@@ -165,22 +165,14 @@ func listen(t *testing.T, transport string, sessions dragoman.Acceptor, requests
 	return server.URL + path
 }
 
-// through opens the conversation of a client with a server, with the bridge in
-// between.
-func (s side) through(t *testing.T, server side, journal string, local dragoman.Peer) dragoman.Conn {
+// through returns how a client reaches a server, with the bridge in between.
+func (s side) through(t *testing.T, server side, journal string) dragoman.Dialer {
 	t.Helper()
-	var d dragoman.Dialer
-	if address := server.serve(t, journal); s.transport == overStdio {
-		d = self(roleVariable+"=bridge", transportVariable+"="+server.transport, addressVariable+"="+address, journalVariable+"="+journal)
-	} else {
-		bridge := newBridge(dialer(server.transport, address, journal))
-		t.Cleanup(func() { _ = bridge.Close() })
-		d = dialer(s.transport, listen(t, s.transport, bridge, bridge.Requests()), "")
+	address := server.serve(t, journal)
+	if s.transport == overStdio {
+		return self(roleVariable+"=bridge", transportVariable+"="+server.transport, addressVariable+"="+address, journalVariable+"="+journal)
 	}
-	conn, err := d.Dial(t.Context(), local)
-	if err != nil {
-		t.Fatalf("the client cannot reach the bridge: %v", err)
-	}
-	t.Cleanup(func() { _ = conn.Close() })
-	return conn
+	bridge := newBridge(dialer(server.transport, address, journal))
+	t.Cleanup(func() { _ = bridge.Close() })
+	return dialer(s.transport, listen(t, s.transport, bridge, bridge.Requests()), "")
 }

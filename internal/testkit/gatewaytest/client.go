@@ -17,7 +17,7 @@ type Object = map[string]any
 
 // A Client is a client of one revision. It numbers its requests from 1 on, as all
 // others do, answers every question with its name, and remembers what it is told.
-// The first four fields may be set before Open.
+// The fields before Conn may be set before Open.
 type Client struct {
 	Name     string
 	Revision protocol.Revision
@@ -29,6 +29,12 @@ type Client struct {
 	// Asked, if not nil, is called before a question is answered. An error takes the
 	// answer's place.
 	Asked func(ctx context.Context, method string, params json.RawMessage) error
+
+	// Answer, if not nil, answers questions in place of the name.
+	Answer func(ctx context.Context, method string, params json.RawMessage) (Object, error)
+
+	// Capabilities, if not nil, are declared in place of those for all questions.
+	Capabilities Object
 
 	Conn dragoman.Conn // set by Open
 	Notifications
@@ -64,11 +70,14 @@ func (c *Client) Open(ctx context.Context, d dragoman.Dialer) (err error) {
 
 // greet is the handshake of the legacy era.
 func (c *Client) greet(ctx context.Context) error {
-	_, err := c.Request(ctx, protocol.MethodInitialize, Object{
+	resp, err := c.Request(ctx, protocol.MethodInitialize, Object{
 		"protocolVersion": c.Revision.String(), "capabilities": c.capabilities(), "clientInfo": Object{"name": c.Name, "version": "1"},
 	})
 	if err != nil {
 		return err
+	}
+	if got := Text(resp.Get("protocolVersion")); got != c.Revision.String() {
+		return fmt.Errorf("asked for %s and got %q", c.Revision, got)
 	}
 	note, err := dragoman.NewNotification(protocol.NoteInitialized, nil)
 	if err != nil {
@@ -81,6 +90,9 @@ func (c *Client) greet(ctx context.Context) error {
 func (c *Client) Modern() bool { return c.Revision.Era() == protocol.Modern }
 
 func (c *Client) capabilities() Object {
+	if c.Capabilities != nil {
+		return c.Capabilities
+	}
 	return Object{"sampling": Object{}, "roots": Object{}, "elicitation": Object{}}
 }
 
@@ -158,6 +170,9 @@ func (c *Client) answer(ctx context.Context, method string, params json.RawMessa
 		if err := c.Asked(ctx, method, params); err != nil {
 			return nil, err
 		}
+	}
+	if c.Answer != nil {
+		return c.Answer(ctx, method, params)
 	}
 	switch method {
 	case protocol.MethodListRoots:
