@@ -166,6 +166,9 @@ type closablePeer struct {
 	front *Front
 }
 
+// Unwrap returns the peer itself.
+func (p closablePeer) Unwrap() dragoman.Peer { return p.Peer }
+
 // Call implements dragoman.Peer.
 func (p closablePeer) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 	if p.front.ctx.Err() != nil {

@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"strings"
 	"sync/atomic"
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/access/rules"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/catalog"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/config"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/event"
 	"github.com/dragoman-mcp/dragoman/internal/util/humanize"
@@ -120,31 +122,53 @@ func ownName(t *config.Tools, name string) (string, bool) {
 	return name, t.Offers(name)
 }
 
-// list passes a request for a list on, and returns what is offered of the answer.
+// list answers a request for a list by what is offered of it.
 func (f *filter) list(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+	v := f.views.of(ctx, f.caller)
+	offer, err := v.lists().List(dragoman.WithCaller(ctx, v.session()), req)
+	if e, refused := errors.AsType[*dragoman.Error](err); refused {
+		return req.Fail(e), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if offer != nil {
+		offer.List = f.views.of(ctx, f.caller).offered(offer.List) // as it is now: a client that was notified of a change gets the new list
+		return offer.Reply(req)
+	}
 	resp, err := f.pass(ctx, req, from)
 	if err != nil || resp == nil || resp.IsError() {
 		return resp, err
 	}
-	v := f.views.of(ctx, f.caller) // as it is now: who was told of a change before gets what it is told of
-	if req.Method() == protocol.MethodListTools {
-		v.tools.Learn(v.listKey(), req, resp)
-	}
-	array, key, offers := v.offers(req.Method())
-	if offers == nil {
+	k := catalog.KindOf(req.Method())
+	becomes := f.views.of(ctx, f.caller).becomes(k)
+	if becomes == nil {
 		return resp, nil
 	}
-	list := narrow(resp.Get(array), func(element []byte) []byte {
-		name := dragoman.MemberText(element, key)
-		if !offers(name, element) {
-			return nil
-		}
-		if req.Method() == protocol.MethodListTools {
-			return described(&v.conf.Tools, name, element)
-		}
-		return element
+	list := narrow(resp.Get(k.Array), func(text []byte) []byte {
+		return becomes(catalog.Element{Key: dragoman.MemberText(text, k.Key), Text: text}).Text
 	})
-	return resp.Edit().Set(array, list).Message()
+	return resp.Edit().Set(k.Array, list).Message()
+}
+
+// ToolList implements toollist.Lister: transports check headers and arguments by the tools that the caller is offered.
+func (f *filter) ToolList(ctx context.Context, caller *dragoman.Caller, meta json.RawMessage, _ string, than *toollist.List) (*toollist.List, error) {
+	v := f.views.forCaller(cmp.Or(caller, dragoman.CallerOf(ctx)), f.caller)
+	if !v.grant.Any() {
+		return new(toollist.List), nil
+	}
+	if d := judged(v.grant.Decide(protocol.MethodListTools, "", nil), func() *dragoman.Error { return noMethod(protocol.MethodListTools) }); d != nil {
+		return nil, d.Answer
+	}
+	view := catalog.View{Caller: v.session(), Meta: meta}
+	list, err := v.lists().Tools(ctx, view, nil, asking{f})
+	if err == nil && v.offered(list).Tools() == than {
+		list, err = v.lists().Tools(ctx, view, list, asking{f})
+	}
+	if err != nil {
+		return nil, err
+	}
+	return v.offered(list).Tools(), nil
 }
 
 // narrow returns a list of what becomes of its elements; nil is left out.
@@ -233,7 +257,7 @@ func (v *view) narrowListen(ctx context.Context, server dragoman.Peer, req *drag
 			wanted, changed = narrowed, true
 		}
 	}
-	if _, _, offers := v.offers(protocol.MethodListResources); offers != nil {
+	if v.offers(protocol.MethodListResources) != nil {
 		leaveOut("resourceSubscriptions", func(uri []byte) bool { text, _ := dragoman.Text(uri); return v.subscribes(text) })
 	}
 	if v.grant != nil {
@@ -260,13 +284,20 @@ func (p filteredPeer) Notify(ctx context.Context, note *dragoman.Message) error 
 	return p.Peer.Notify(ctx, note)
 }
 
+// A lister has the lists of a server. It is the upstream.
+type lister interface {
+	List(ctx context.Context, req *dragoman.Message) (*catalog.Offer, error)
+	KnownTools(v catalog.View) *catalog.List
+	Tools(ctx context.Context, v catalog.View, than *catalog.List, server dragoman.Peer) (*catalog.List, error)
+}
+
 // views are what callers are offered of one server: what its configuration says, as far
 // as the rules allow it.
 type views struct {
 	server string
 	config func() *config.Server
+	lists  func() lister
 	rules  *atomic.Pointer[rules.Set] // of the gateway
-	tools  toollist.Cache             // what rules ask of tools
 	tasks  taskTools
 }
 
@@ -274,18 +305,25 @@ type views struct {
 type view struct {
 	*views
 	conf   *config.Server
+	set    *rules.Set
 	grant  *rules.Grant // nil if everything is allowed
 	caller *dragoman.Caller
+	began  *dragoman.Caller // who began the conversation; nil if there is none
 }
 
 // of returns the view of who makes a request. In a conversation over a socket that is who
 // has begun it.
 func (s *views) of(ctx context.Context, began *dragoman.Caller) *view {
-	v := &view{views: s, conf: s.config(), caller: dragoman.CallerOf(ctx)}
+	return s.forCaller(dragoman.CallerOf(ctx), began)
+}
+
+// forCaller is of for a caller that is not in a context.
+func (s *views) forCaller(caller, began *dragoman.Caller) *view {
+	v := &view{views: s, conf: s.config(), set: s.rules.Load(), caller: caller, began: began}
 	if v.caller.Principal == "" && began != nil {
 		v.caller = began
 	}
-	v.grant = s.rules.Load().For(v.caller, s.server)
+	v.grant = v.set.For(v.caller, s.server)
 	return v
 }
 
@@ -359,12 +397,12 @@ func (v *view) refusal(ctx context.Context, server dragoman.Peer, req *dragoman.
 	case protocol.MethodCallTool:
 		own, ok := ownName(&v.conf.Tools, req.Name())
 		if !ok {
-			return hidden(v.unknownTool(req.Name(), v.knownTools()))
+			return hidden(v.unknownTool(req.Name(), v.knownTools(req)))
 		}
 		if v.grant == nil {
 			return nil
 		}
-		return judged(v.grant.Decide(method, own, v.hintsOf(ctx, server, req, own)), func() *dragoman.Error { return v.unknownTool(req.Name(), v.knownTools()) })
+		return judged(v.grant.Decide(method, own, v.hintsOf(ctx, server, req, own)), func() *dragoman.Error { return v.unknownTool(req.Name(), v.knownTools(req)) })
 	case protocol.MethodGetPrompt:
 		if !v.conf.Prompts.Offers(req.Name()) {
 			return hidden(unknown("prompt", req.Name()))
@@ -435,47 +473,36 @@ func (v *view) hintsOf(ctx context.Context, server dragoman.Peer, req *dragoman.
 
 // hints returns what the server says of a tool.
 func (v *view) hints(ctx context.Context, server dragoman.Peer, req *dragoman.Message, name string) (rules.Hints, bool) {
-	list, err := v.list(ctx, server, req)
+	list, err := v.lists().Tools(ctx, v.catalogView(req), nil, server)
 	if err != nil {
 		return rules.Hints{}, false
 	}
-	tool := list.Tool(name)
+	tool := list.Tools().Tool(name)
 	if tool == nil {
 		return rules.Hints{}, false
 	}
 	return rules.HintsOf(tool.Annotations), true
 }
 
-// list returns the server's list of tools, for who makes a request.
-func (v *view) list(ctx context.Context, server dragoman.Peer, req *dragoman.Message) (*toollist.List, error) {
-	fetch := func(ctx context.Context, req *dragoman.Message) (*dragoman.Message, error) {
-		return server.Call(ctx, req, nil)
-	}
-	meta := json.RawMessage("{}")
-	if protocol.IsModern(req) {
-		meta = req.Get("_meta")
-	}
-	return v.tools.Get(ctx, v.listKey(), meta, fetch)
-}
+// session returns the caller whose session with the server is used.
+func (v *view) session() *dragoman.Caller { return cmp.Or(v.began, v.caller) }
 
-// listKey is whose list of tools it is. Without rules nothing is decided by it: it is there to
-// name what may have been meant, and one for all clients and sessions of a principal is
-// enough.
-func (v *view) listKey() string {
-	if v.grant == nil {
-		return v.caller.Identity()
+// catalogView says whose lists of the server are asked for to answer a request.
+func (v *view) catalogView(req *dragoman.Message) catalog.View {
+	if !protocol.IsModern(req) {
+		return catalog.View{Caller: v.session(), Meta: json.RawMessage("{}"), Session: true}
 	}
-	return v.caller.Key() + "\x00" + v.caller.Session
+	return catalog.View{Caller: protocol.Named(v.session(), req), Meta: req.Get("_meta")}
 }
 
 // nearTools asks whether a tool was meant that has nearly that name and that the caller is
 // offered, or returns "".
-func (v *view) nearTools(name string, list *toollist.List) string {
+func (v *view) nearTools(name string, list *catalog.List) string {
 	if list == nil {
 		return ""
 	}
 	return humanize.SuggestHint(name, func(yield func(string) bool) {
-		for own, tool := range list.All() {
+		for own, tool := range list.Tools().All() {
 			if v.offersTool(own, tool.Annotations) && !yield(cmp.Or(v.conf.Tools.Rename[own], own)) {
 				return
 			}
@@ -484,7 +511,7 @@ func (v *view) nearTools(name string, list *toollist.List) string {
 }
 
 // unknownTool is the error for a tool that is not offered. list may be nil.
-func (v *view) unknownTool(name string, list *toollist.List) *dragoman.Error {
+func (v *view) unknownTool(name string, list *catalog.List) *dragoman.Error {
 	e := unknown("tool", name)
 	if hint := v.nearTools(name, list); hint != "" {
 		e.Message += "; " + hint
@@ -494,7 +521,9 @@ func (v *view) unknownTool(name string, list *toollist.List) *dragoman.Error {
 
 // knownTools returns the server's list of tools if the caller has had it, or nil. Who may not
 // use a tool does not make us ask the server.
-func (v *view) knownTools() *toollist.List { return v.tools.Known(v.listKey()) }
+func (v *view) knownTools(req *dragoman.Message) *catalog.List {
+	return v.lists().KnownTools(v.catalogView(req))
+}
 
 // withNear adds to the server's error for a tool that it does not have what may have been
 // meant. Who is not offered everything gets our words in place of the server's, which may name
@@ -505,11 +534,11 @@ func (v *view) withNear(own string, req, resp *dragoman.Message) *dragoman.Messa
 	if e.Code != protocol.CodeInvalidParams {
 		return resp
 	}
-	list := v.knownTools()
-	if list != nil && list.Tool(own) != nil {
+	list := v.knownTools(req)
+	if list != nil && list.Tools().Tool(own) != nil {
 		return resp
 	}
-	if _, _, offers := v.offers(protocol.MethodListTools); offers != nil {
+	if v.offers(protocol.MethodListTools) != nil {
 		if list == nil {
 			return req.Fail(unlisted(req.Name()))
 		}
@@ -561,29 +590,56 @@ func (v *view) offersTool(own string, annotations []byte) bool {
 	return v.grant.Decide(protocol.MethodListTools, own, func() (rules.Hints, bool) { return rules.HintsOf(annotations), true }).Shown()
 }
 
-// offers returns where the result of a method has its list, what tells the elements apart,
-// and which ones are offered; nil if all are, as they are.
-func (v *view) offers(method string) (array, key string, offers func(name string, element []byte) bool) {
+// offers returns what reports whether an element of a list is offered, by its key; nil if all are, as they are.
+func (v *view) offers(method string) func(key string, element []byte) bool {
 	c := v.conf
 	switch method {
 	case protocol.MethodListTools:
 		if t := &c.Tools; v.grant != nil || len(t.Include)+len(t.Exclude)+len(t.Rename)+len(t.Describe) > 0 {
-			offers = func(name string, tool []byte) bool { return v.offersTool(name, dragoman.Member(tool, "annotations")) }
+			return func(name string, tool []byte) bool { return v.offersTool(name, dragoman.Member(tool, "annotations")) }
 		}
-		return "tools", "name", offers
+		return nil
 	case protocol.MethodListPrompts:
 		if v.grant != nil || len(c.Prompts.Include)+len(c.Prompts.Exclude) > 0 {
-			offers = func(name string, _ []byte) bool { return v.offersPrompt(method, name) }
+			return func(name string, _ []byte) bool { return v.offersPrompt(method, name) }
 		}
-		return "prompts", "name", offers
+		return nil
 	}
 	if v.grant != nil || len(c.Resources.Include)+len(c.Resources.Exclude) > 0 {
-		offers = func(uri string, _ []byte) bool { return v.offersResource(method, uri) }
+		return func(uri string, _ []byte) bool { return v.offersResource(method, uri) }
 	}
-	if method == protocol.MethodListTemplates {
-		return "resourceTemplates", "uriTemplate", offers
+	return nil
+}
+
+// becomes returns what makes of an element what is offered of it; nil if that is everything, as it is.
+func (v *view) becomes(k *catalog.Kind) func(catalog.Element) catalog.Element {
+	offers := v.offers(k.Method)
+	if offers == nil {
+		return nil
 	}
-	return "resources", "uri", offers
+	return func(e catalog.Element) catalog.Element {
+		if !offers(e.Key, e.Text) {
+			return catalog.Element{}
+		}
+		if t := &v.conf.Tools; k.Method == protocol.MethodListTools {
+			e.Text = described(t, e.Key, e.Text)
+			e.Key = cmp.Or(t.Rename[e.Key], e.Key)
+		}
+		return e
+	}
+}
+
+// offered returns what the caller is offered of a list. It is made once for all callers with the same grant.
+func (v *view) offered(l *catalog.List) *catalog.List {
+	type by struct {
+		conf  *config.Server
+		set   *rules.Set
+		grant string
+	}
+	if becomes := v.becomes(l.Kind); becomes != nil {
+		return l.Derived(by{v.conf, v.set, v.grant.Key()}, becomes)
+	}
+	return l
 }
 
 func unknown(noun, name string) *dragoman.Error {

@@ -15,6 +15,7 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/access/rules"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/aggregate"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/catalog"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/config"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/event"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/upstream"
@@ -35,12 +36,36 @@ type fake struct {
 	asked []*dragoman.Message
 }
 
+// A recorder is a server that has the catalog of its lists.
+type recorder struct {
+	dragoman.Peer
+	*catalog.Catalog
+}
+
+// withLists returns a server, and its lists as a filter asks for them.
+func withLists(p dragoman.Peer) (dragoman.Peer, func() lister) {
+	r := &recorder{p, catalog.New(&catalog.Options{Announce: func(string) {}})}
+	return r, func() lister { return r }
+}
+
+// List implements lister: the server itself is asked.
+func (r *recorder) List(context.Context, *dragoman.Message) (*catalog.Offer, error) { return nil, nil }
+
+// Call implements dragoman.Peer.
+func (r *recorder) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+	changes := r.Changes()
+	resp, err := r.Peer.Call(ctx, req, from)
+	r.Pass(catalog.View{Caller: dragoman.CallerOf(ctx), Session: !protocol.IsModern(req)}, changes, req, resp)
+	return resp, err
+}
+
 func (s *fake) Name() string                 { return s.name }
 func (s *fake) Prefix() *string              { return s.conf.Tools.Prefix }
 func (s *fake) OnChange(func(string)) func() { return func() {} }
 func (s *fake) Requests() dragoman.Peer {
-	v := &views{server: s.name, config: func() *config.Server { return &s.conf }, rules: new(atomic.Pointer[rules.Set])}
-	return event.Observe(&filter{Peer: s, views: v, changes: new(subscription.Hub)}, new(event.Link), nil)
+	peer, lists := withLists(s)
+	v := &views{server: s.name, config: func() *config.Server { return &s.conf }, lists: lists, rules: new(atomic.Pointer[rules.Set])}
+	return event.Observe(&filter{Peer: peer, views: v, changes: new(subscription.Hub)}, new(event.Link), nil)
 }
 
 func (s *fake) Notify(context.Context, *dragoman.Message) error { return nil }
@@ -317,15 +342,16 @@ func TestAnAnswerInHandDoesNotWaitForAList(t *testing.T) {
 		{"not everything is", config.Tools{Exclude: []string{"secret"}}, "Unknown tool, or arguments that do not fit it: ecko; tools/list names what there is"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			lists := 0
+			asked := 0
 			server := dragoman.Funcs{OnCall: func(_ context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
 				if req.Method() == protocol.MethodListTools {
-					lists++
+					asked++
 					return req.Reply(map[string]any{"tools": []any{map[string]any{"name": "echo", "inputSchema": map[string]any{"type": "object"}}}})
 				}
 				return req.Fail(&dragoman.Error{Code: protocol.CodeInvalidParams, Message: "Unknown tool: ecko, there is secret"}), nil
 			}}
-			f := &filter{Peer: server, views: &views{server: "s", config: func() *config.Server { return &config.Server{Tools: test.tools} }, rules: &atomic.Pointer[rules.Set]{}}}
+			peer, lists := withLists(server)
+			f := &filter{Peer: peer, views: &views{server: "s", config: func() *config.Server { return &config.Server{Tools: test.tools} }, lists: lists, rules: &atomic.Pointer[rules.Set]{}}}
 			ask := func(method string, params any) string {
 				t.Helper()
 				req, err := dragoman.NewRequest(dragoman.IntID(1), method, params)
@@ -342,12 +368,12 @@ func TestAnAnswerInHandDoesNotWaitForAList(t *testing.T) {
 				return resp.RPCError().Message
 			}
 			call := map[string]string{"name": "ecko"}
-			if text := ask(protocol.MethodCallTool, call); text != test.want || lists != 0 {
-				t.Errorf("%q after %d lists, want %q", text, lists, test.want)
+			if text := ask(protocol.MethodCallTool, call); text != test.want || asked != 0 {
+				t.Errorf("%q after %d lists, want %q", text, asked, test.want)
 			}
 			ask(protocol.MethodListTools, nil)
-			if text := ask(protocol.MethodCallTool, call); !strings.HasSuffix(text, `did you mean "echo"?`) || lists != 1 {
-				t.Errorf("with a known list: %q after %d lists", text, lists)
+			if text := ask(protocol.MethodCallTool, call); !strings.HasSuffix(text, `did you mean "echo"?`) || asked != 1 {
+				t.Errorf("with a known list: %q after %d lists", text, asked)
 			}
 		})
 	}

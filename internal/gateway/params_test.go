@@ -57,7 +57,8 @@ func (w *witness) take() string {
 // ruledBy puts a filter with a configuration and rules before a server. set changes the rules.
 func ruledBy(t *testing.T, w *witness, conf *config.Server, list ...string) (p dragoman.Peer, set func(list ...string)) {
 	t.Helper()
-	v := &views{server: "a", config: func() *config.Server { return conf }, rules: new(atomic.Pointer[rules.Set])}
+	peer, lists := withLists(w)
+	v := &views{server: "a", config: func() *config.Server { return conf }, lists: lists, rules: new(atomic.Pointer[rules.Set])}
 	set = func(list ...string) {
 		parsed, wrong := rules.Parse(list, &rules.ParseOptions{})
 		if len(wrong) > 0 {
@@ -66,7 +67,7 @@ func ruledBy(t *testing.T, w *witness, conf *config.Server, list ...string) (p d
 		v.rules.Store(parsed)
 	}
 	set(list...)
-	return event.Observe(&filter{Peer: w, views: v, changes: new(subscription.Hub)}, new(event.Link), nil), set
+	return event.Observe(&filter{Peer: peer, views: v, changes: new(subscription.Hub)}, new(event.Link), nil), set
 }
 
 func TestParamsThatDecideHaveTheTypeOfTheSchema(t *testing.T) {

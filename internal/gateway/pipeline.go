@@ -74,7 +74,7 @@ type chain struct {
 
 func newChain(s *upstream.Service, set *atomic.Pointer[rules.Set], tags *tags, by event.Observers) *chain {
 	c := &chain{service: s, tags: tags, known: s.Upstream(), config: s.Upstream().Config()}
-	c.views = &views{server: s.Name(), config: func() *config.Server { return s.Upstream().Config() }, rules: set}
+	c.views = &views{server: s.Name(), config: func() *config.Server { return s.Upstream().Config() }, lists: func() lister { return s.Upstream() }, rules: set}
 	c.requests = c.authorize(s.Requests(), nil, nil)
 	c.observed = event.Observe(c.requests, &event.Link{Role: event.Member, Server: s.Name()}, by)
 	return c
@@ -170,7 +170,6 @@ func (c *chain) announce(changed bool) {
 	old, now := c.config, up.Config()
 	if up != c.known {
 		changed = true
-		c.views.tools.Clear()
 	}
 	c.known, c.config = up, now
 	before, after := old.Tools, now.Tools

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/wire/jsonrpc"
+	"github.com/dragoman-mcp/dragoman/internal/wire/toollist"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -37,6 +38,7 @@ type clientConn struct {
 	opts   *clientOptions
 	log    *slog.Logger
 	local  dragoman.Peer
+	tools  *toollist.Cache // of the client, unless the local peer has the lists
 
 	ctx         context.Context // ends with the conversation
 	cancel      context.CancelCauseFunc
@@ -74,10 +76,14 @@ func newClientConn(client *Client, local dragoman.Peer) *clientConn {
 		opts:     &client.opts,
 		log:      client.opts.log,
 		local:    local,
+		tools:    &client.tools,
 		done:     make(chan struct{}),
 		closed:   make(chan struct{}),
 		calls:    jsonrpc.NewCalls(maxCalls),
 		requests: jsonrpc.NewRequests(maxServed),
+	}
+	if l := toollist.ListerOf(local); l != nil {
+		c.tools = &toollist.Cache{Lister: l}
 	}
 	c.in = jsonrpc.NewInbox(c.deliver)
 	c.calls.SetTimeout(client.opts.timeout, client.opts.maxTimeout)

@@ -39,7 +39,7 @@ func (k *clientCall) runModern() (*dragoman.Message, error) {
 	}
 	resp, err := k.roundTrip(modernHeaders(req))
 	if err == nil && req.Method() == protocol.MethodListTools {
-		k.conn.client.tools.Learn("", req, resp)
+		k.conn.tools.Learn(nil, req, resp)
 		resp = k.conn.withoutInvalidTools(resp)
 	}
 	return resp, err
@@ -49,11 +49,11 @@ func (k *clientCall) runModern() (*dragoman.Message, error) {
 // its schemas are fetched and the call is made once more.
 func (k *clientCall) runTool() (*dragoman.Message, error) {
 	c := k.conn
-	tools, meta := &c.client.tools, k.Request().Get("_meta")
-	list := tools.Known("")
+	tools, meta := c.tools, k.Request().Get("_meta")
+	list := tools.Known(nil)
 	if !c.client.NoToolList {
 		var err error
-		if list, err = tools.Get(k.ctx, "", meta, k.listTools); err != nil {
+		if list, err = tools.Get(k.ctx, nil, k.Request().Name(), meta, k.listTools); err != nil {
 			c.log.Debug("list of tools not fetched", "error", err)
 		}
 	}
@@ -63,10 +63,10 @@ func (k *clientCall) runTool() (*dragoman.Message, error) {
 	}
 	var newer *toollist.List
 	if list == nil {
-		tools.Forget("") // the failure to fetch it
-		newer, err = tools.Get(k.ctx, "", meta, k.listTools)
+		tools.Forget(nil) // the failure to fetch it
+		newer, err = tools.Get(k.ctx, nil, k.Request().Name(), meta, k.listTools)
 	} else {
-		newer = tools.Newer(k.ctx, "", list, meta, k.listTools)
+		newer = tools.Newer(k.ctx, nil, k.Request().Name(), list, meta, k.listTools)
 	}
 	if err != nil || newer == list {
 		return resp, nil //nolint:nilerr // the server's own error says more than why that failed

@@ -117,7 +117,7 @@ func (c *clientConn) notification(m *dragoman.Message, from source) error {
 		}
 		return nil
 	case protocol.NoteToolsChanged:
-		c.client.tools.Forget("")
+		c.tools.Forget(nil)
 	case protocol.NoteMessage:
 		if from.late {
 			return nil // it belongs to a call that is over

@@ -71,26 +71,22 @@ func checkMethodAndName(r *http.Request, m *dragoman.Message) error {
 // headers. The server says which there are by its list of tools; one that has none
 // has none of these headers.
 func (s *Server) checkParams(x *httpserver.Exchange, m *dragoman.Message) error {
-	caller, meta := x.Caller.View(), m.Get("_meta")
-	list := s.tools.Current(caller)
-	if list == nil {
-		var err error
-		if list, err = s.tools.Get(x.Context(), caller, meta, s.listTools); err != nil {
-			e, ok := errors.AsType[*dragoman.Error](err)
-			if ok && e.Code == protocol.CodeMethodNotFound || errors.Is(err, toollist.ErrNoTools) {
-				return nil
-			}
-			return notListed(m, err)
+	ctx, meta := x.R.Context(), m.Get("_meta")
+	list, err := s.tools.Get(ctx, x.Caller, m.Name(), meta, s.listTools)
+	if err != nil {
+		e, ok := errors.AsType[*dragoman.Error](err)
+		if ok && e.Code == protocol.CodeMethodNotFound || errors.Is(err, toollist.ErrNoTools) {
+			return nil
 		}
+		return notListed(m, err)
 	}
-	var err error
 	tool := list.Tool(m.Name())
 	if tool != nil {
 		if err = checkTool(x.R, m, tool); err == nil {
 			return nil
 		}
 	}
-	newer := s.tools.Newer(x.Context(), caller, list, meta, s.listTools)
+	newer := s.tools.Newer(ctx, x.Caller, m.Name(), list, meta, s.listTools)
 	if tool = newer.Tool(m.Name()); newer == list || tool == nil {
 		return err // what there is no tool for, the server refuses
 	}

@@ -27,6 +27,7 @@ func (s *Server) modern(x *httpserver.Exchange, m *dragoman.Message, header stri
 	case protocol.ParseRevision(claim).Era() != protocol.Modern || !s.opts.modern:
 		return s.unsupported(m, claim)
 	}
+	x.Caller = protocol.Named(x.Caller, m)
 	if err := s.checkHeaders(x, m); err != nil {
 		return err
 	}
@@ -60,7 +61,7 @@ func (s *Server) refuseNoID(x *httpserver.Exchange, peer dragoman.Peer, m *drago
 func (s *Server) modernRequest(x *httpserver.Exchange, m *dragoman.Message) error {
 	a := s.newAnswer(x)
 	ctx := &a.ctx
-	ctx.parent, ctx.reason = dragoman.WithCaller(x.R.Context(), protocol.Named(x.Caller, m)), dragoman.ErrCancelled
+	ctx.parent, ctx.reason = x.Context(), dragoman.ErrCancelled
 	ctx.cancelledWithParent = x.OnLeave(ctx.endWithParent)
 	defer ctx.close()
 	lost := func() { ctx.cancel(dragoman.ErrClosed) }
@@ -76,7 +77,7 @@ func (s *Server) modernRequest(x *httpserver.Exchange, m *dragoman.Message) erro
 		return nil
 	}
 	if m.Method() == protocol.MethodListTools {
-		s.tools.Learn(x.Caller.View(), m, resp)
+		s.tools.Learn(x.Caller, m, resp)
 	}
 	a.respond(resp, modernStatus(m.Method(), resp))
 	return nil

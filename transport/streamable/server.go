@@ -133,7 +133,7 @@ func (s *Server) prepare() {
 	if s.opts.log == nil {
 		s.opts.log = eventlog.NewMemory(nil)
 	}
-	s.tools = toollist.Cache{MaxList: s.opts.limits.Message(), FailedFor: listFailedFor}
+	s.tools = toollist.Cache{Lister: toollist.ListerOf(s.Requests), MaxList: s.opts.limits.Message(), FailedFor: listFailedFor}
 	s.quiet = httpframe.NewTimeouts(s.opts.keepAlive)
 	s.sessions = make(map[string]*session)
 	s.draining, s.startDraining = context.WithCancel(context.Background())

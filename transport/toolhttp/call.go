@@ -37,7 +37,7 @@ func (c *call) serve() error {
 	s := c.server
 	ctx, cancel := c.x.CallContext()
 	defer cancel(nil)
-	list := s.listWith(ctx, c.x.Caller.View(), c.req.Name())
+	list := s.listWith(ctx, c.x.Caller, c.req.Name())
 	var tool *toollist.Tool
 	if list != nil {
 		tool = list.Tool(c.req.Name())
@@ -57,7 +57,7 @@ func (c *call) serve() error {
 		// The server refuses it, and whoever watches what is asked for sees that.
 		resp := ask(nil)
 		if isUnknown(resp) {
-			return c.unknown(list)
+			return c.unknown(ctx, list)
 		}
 		ask = func(dragoman.Peer) *dragoman.Message { return resp }
 	}
@@ -73,7 +73,10 @@ func (c *call) serve() error {
 }
 
 // unknown refuses a tool that is not in the list.
-func (c *call) unknown(list *toollist.List) error {
+func (c *call) unknown(ctx context.Context, list *toollist.List) error {
+	if all, err := c.server.tools.Get(ctx, c.x.Caller, "", nil, c.server.list); err == nil {
+		list = all
+	}
 	text := "unknown tool: " + redact.Clip(c.req.Name())
 	if hint := humanize.SuggestHint(c.req.Name(), list.Names()); hint != "" {
 		text += "; " + hint
@@ -149,13 +152,13 @@ func (c *call) write(resp *dragoman.Message, status int) {
 const listFailed = 5 * time.Second
 
 // listWith returns the list that should have a tool, or nil if none is known.
-func (s *Server) listWith(ctx context.Context, caller, name string) *toollist.List {
-	list, err := s.tools.Get(ctx, caller, nil, s.list)
+func (s *Server) listWith(ctx context.Context, caller *dragoman.Caller, name string) *toollist.List {
+	list, err := s.tools.Get(ctx, caller, name, nil, s.list)
 	if err != nil {
 		return nil
 	}
 	if list.Tool(name) == nil {
-		list = s.tools.Newer(ctx, caller, list, nil, s.list)
+		list = s.tools.Newer(ctx, caller, name, list, nil, s.list)
 	}
 	return list
 }
@@ -174,7 +177,7 @@ func (s *Server) getTools(x *httpserver.Exchange) error {
 	if len(r.Header["Accept"]) > 0 && !httpserver.Accepts(r, jsonType) {
 		return httpserver.Refuse(http.StatusNotAcceptable, "Accept must admit %s", jsonType)
 	}
-	list, err := s.tools.Valid(x.Context(), x.Caller.View(), nil, s.list)
+	list, err := s.tools.Valid(x.R.Context(), x.Caller, nil, s.list)
 	if err != nil {
 		req, _ := dragoman.NewRequest(dragoman.IntID(1), protocol.MethodListTools, nil) // nothing in it can fail
 		e := toolError(protocol.Failure(req, err)).RPCError()

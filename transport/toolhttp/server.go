@@ -84,7 +84,7 @@ func (s *Server) prepare() {
 		MaxRequests: s.MaxRequests, MaxMessage: s.MaxMessage,
 		BodyTimeout: s.BodyTimeout, WriteTimeout: s.WriteTimeout, Logger: s.Logger,
 	})
-	s.tools = toollist.Cache{MaxList: s.door.Limits.Message(), FailedFor: listFailed, LostFor: listFailed}
+	s.tools = toollist.Cache{Lister: toollist.ListerOf(s.Requests), MaxList: s.door.Limits.Message(), FailedFor: listFailed, LostFor: listFailed}
 }
 
 // ServeHTTP implements http.Handler. The path must begin at the server's base;

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -54,6 +55,18 @@ func anything(list []*Rule, counts func(*Rule) bool) (allowed bool) {
 		}
 	}
 	return allowed
+}
+
+// Key is the same for callers of one Set for whom all decisions are the same.
+func (g *Grant) Key() string {
+	if g == nil {
+		return ""
+	}
+	text := fmt.Appendf(nil, "%q", g.caller.Scopes)
+	for _, r := range g.rules {
+		text = fmt.Appendf(text, " %p", r)
+	}
+	return string(text)
 }
 
 // Rules returns the rules that are about the caller at the server.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/wire/toollist"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -72,6 +73,45 @@ func (a *Aggregate) list(ctx context.Context, r *request, k kind) (*dragoman.Mes
 	}
 	s.meta = a.meta(missing, cached)
 	return a.pages.first(r, s)
+}
+
+// ToolList implements toollist.Lister: the list for a tool is that of the member that has it. It is empty
+// if it cannot be had: the call itself is refused, or the member decides.
+func (a *Aggregate) ToolList(ctx context.Context, caller *dragoman.Caller, meta json.RawMessage, name string, _ *toollist.List) (*toollist.List, error) {
+	if a.ctx.Err() != nil {
+		return nil, dragoman.ErrClosed
+	}
+	if caller == nil {
+		caller = dragoman.CallerOf(ctx)
+	}
+	if name == "" {
+		return a.allTools(ctx, caller, meta)
+	}
+	g := a.group.Load()
+	t, ok := g.view(keyOf(caller, dragoman.Member(meta, protocol.MetaClientCapabilities))).indexed(tools).byName[name]
+	if !ok {
+		req, err := toollist.Request(meta)
+		if err != nil {
+			return nil, err
+		}
+		if t, err = a.find(dragoman.WithCaller(ctx, caller), &request{Message: req, group: g}, tools, name); err != nil {
+			return new(toollist.List), nil //nolint:nilerr // the call fails for the same reason
+		}
+	}
+	if lister := toollist.ListerOf(t.Requests()); lister != nil {
+		if list, err := lister.ToolList(ctx, caller, meta, t.own, nil); err == nil && list.Tool(t.own) != nil {
+			return list.Of(name, list.Tool(t.own)), nil
+		}
+	}
+	return new(toollist.List), nil
+}
+
+// allTools returns all tools of all members.
+func (a *Aggregate) allTools(ctx context.Context, caller *dragoman.Caller, meta json.RawMessage) (*toollist.List, error) {
+	var all toollist.Cache
+	return all.Get(ctx, caller, "", meta, func(ctx context.Context, req *dragoman.Message) (*dragoman.Message, error) {
+		return a.Call(ctx, req, nil)
+	})
 }
 
 // meta returns the _meta of a result: who we are, which members have not answered,

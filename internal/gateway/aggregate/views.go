@@ -63,12 +63,16 @@ type callerSlot struct {
 // have sessions for those of our clients, and look at the extensions that a client
 // declares.
 func callerOf(ctx context.Context, req *dragoman.Message) string {
-	who := dragoman.CallerOf(ctx)
+	return keyOf(dragoman.CallerOf(ctx), req.Meta(protocol.MetaClientCapabilities))
+}
+
+// keyOf is callerOf for a client with these capabilities.
+func keyOf(who *dragoman.Caller, capabilities []byte) string {
 	key := who.View()
 	if who.Session != "" {
 		key += "\x00" + who.Session
 	}
-	if extensions := dragoman.Member(req.Meta(protocol.MetaClientCapabilities), "extensions"); len(extensions) > len("{}") {
+	if extensions := dragoman.Member(capabilities, "extensions"); len(extensions) > len("{}") {
 		sum := sha256.Sum256(extensions)
 		key += "\x00" + string(sum[:])
 	}

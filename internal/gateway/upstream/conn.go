@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/catalog"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/event"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
@@ -54,7 +55,7 @@ func (s *supervisor) Dial(ctx context.Context, local dragoman.Peer) (dragoman.Co
 		}
 		s.up.logs.begin()
 		if local != nil {
-			local = s.up.point.Client(local)
+			local = toolLister{s.up.point.Client(local), s.up}
 		}
 		inner, err := t.Dialer.Dial(ctx, local)
 		if err == nil {
@@ -281,17 +282,22 @@ func (c *conn) Call(ctx context.Context, req *dragoman.Message, from dragoman.Pe
 	if !c.supervisor.stable.Load() || c.supervisor.up.signsIn {
 		began = time.Now()
 	}
+	lists := c.supervisor.up.catalog
+	changes := lists.Changes()
 	resp, err := c.supervisor.up.point.Relay(ctx, event.ToServer, c.Conn, req, from)
 	if err != nil {
 		err = c.supervisor.up.explain(ctx, err)
 		c.failed(ctx, began, err)
-	} else {
-		c.answered(began)
-		if !c.supervisor.supervised {
-			c.supervisor.up.lists.observe(req, resp)
-		}
+		return nil, err
 	}
-	return resp, err
+	c.answered(began)
+	if !c.supervisor.supervised {
+		lists.Observe(req, resp)
+	}
+	if protocol.IsModern(req) { // by which the connection sets headers
+		lists.Pass(catalog.View{Caller: dragoman.CallerOf(ctx)}, changes, req, resp)
+	}
+	return resp, nil
 }
 
 // Notify implements dragoman.Peer.

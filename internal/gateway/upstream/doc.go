@@ -10,8 +10,8 @@
 //
 // The supervisor is the dialer of the era.Server: it sees every connection and its outcome,
 // waits between attempts, and opens the breaker for a server that keeps failing. On a
-// connection of its own, one goroutine starts the server, keeps its lists, and checks its
-// health. Requests wait for the supervisor before they are given to era, so one that arrives
+// connection of its own, one goroutine starts the server, fetches its lists for the catalog, and
+// checks its health. Requests wait for the supervisor before they are given to era, so one that arrives
 // in an outage has not been sent.
 //
 //	manager.go     all servers, and what a configuration changes
@@ -19,7 +19,7 @@
 //	upstream.go    one server as configured: its requests, and its status
 //	settings.go    its configuration, with defaults
 //	admit.go       slots and queue
-//	lists.go       lists of tools, prompts and resources
+//	lists.go       the catalog of its lists, and how that asks the server
 //	supervisor.go  starts, health checks, stops
 //	state.go       states, and the goroutines that wait for a change
 //	outage.go      consequences of failures, and waits
@@ -50,9 +50,8 @@
 // when it is asked for its era may be a legacy server that cannot bear the question, so
 // attempts ask and shake hands in turn.
 //
-// Lists come from our own connection, also for callers. A caller whose own session reports a
-// list change, or a server that declares its lists private, gets lists per caller. Clients
-// that declare extensions share one more connection per set. A server to which callers forward
+// Lists come from our own connection, also for callers, except as package catalog describes.
+// Clients that declare extensions share one more connection per set. A server to which callers forward
 // headers, or that serves a single command line, has no connection of our own: it is started
 // by its clients.
 //
@@ -60,7 +59,4 @@
 //
 //	wait between attempts                   less up to a fifth at random; Retry-After up to 5 min
 //	health failures while calls in flight   ten times the threshold
-//	list of a legacy server                 5 min, then refreshed in the background
-//	sets of extensions; a list of one       8; 4 MiB; waited for 2 s, after a failure again in 1 min
-//	callers with lists of their own         1,024, then all get the shared ones
 package upstream

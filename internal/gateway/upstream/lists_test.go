@@ -12,6 +12,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/catalog"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/config"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/store"
 	"github.com/dragoman-mcp/dragoman/protocol"
@@ -27,7 +28,7 @@ func listed(t *testing.T, u *Upstream, method string) *dragoman.Message {
 	return resp
 }
 
-func isCached(resp *dragoman.Message) bool { return string(resp.Meta(MetaCached)) == "true" }
+func isCached(resp *dragoman.Message) bool { return string(resp.Meta(catalog.MetaCached)) == "true" }
 
 func TestListsOfALegacyServerComeFromTheCacheForAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -49,7 +50,7 @@ func TestListsOfALegacyServerComeFromTheCacheForAWhile(t *testing.T) {
 		if n := f.saw(protocol.MethodListTools); n != fetched {
 			t.Errorf("the server was asked %d times more", n-fetched)
 		}
-		time.Sleep(ListAge + time.Second)
+		time.Sleep(catalog.Age + time.Second)
 		listed(t, u, protocol.MethodListTools)
 		synctest.Wait()
 		if n := f.saw(protocol.MethodListTools); n <= fetched {
@@ -98,12 +99,24 @@ func TestListsOfAModernServerComeFromTheCacheIfItSaysSo(t *testing.T) {
 		}
 		say(`"ttlMs":60000,"cacheScope":"private"`)
 		time.Sleep(time.Minute)
-		for range 3 {
-			listed(t, u, protocol.MethodListTools)
-			synctest.Wait()
+		listed(t, u, protocol.MethodListTools) // has it fetched
+		synctest.Wait()
+		before := asked.Load()
+		for _, caller := range []string{"a", "b"} {
+			for range 3 {
+				ctx := dragoman.WithCaller(t.Context(), &dragoman.Caller{Principal: caller})
+				if resp, err := ask(ctx, u.Service().Requests(), protocol.MethodListTools, `{}`); codeOf(resp, err) != 0 {
+					t.Fatal(resp, err)
+				}
+			}
 		}
-		if n := asked.Load(); n < 4 {
-			t.Errorf("a private list was asked for %d times, want each time", n)
+		if n := asked.Load() - before; n != 2 {
+			t.Errorf("a private list was asked for %d times, want once for each caller", n)
+		}
+		time.Sleep(time.Minute)
+		ctx := dragoman.WithCaller(t.Context(), &dragoman.Caller{Principal: "a"})
+		if _, err := ask(ctx, u.Service().Requests(), protocol.MethodListTools, `{}`); err != nil || asked.Load()-before != 3 {
+			t.Errorf("a private list that is no longer valid was asked for %d times, want again: %v", asked.Load()-before, err)
 		}
 	})
 }
@@ -145,7 +158,7 @@ func TestListThatCouldNotBeHadIsAskedForAgain(t *testing.T) {
 			t.Errorf("the server was asked %d times at once", n)
 		}
 		works.Store(true)
-		time.Sleep(listRetry)
+		time.Sleep(catalog.Retry)
 		list() // has it asked again
 		if code := list(); code != 0 {
 			t.Errorf("the list fails with %d although the server has it now", code)

@@ -67,22 +67,29 @@ func (u *Upstream) passedOf(caller *dragoman.Caller) *passed {
 	return p
 }
 
-// passing returns the context of a request whose caller has what is passed on to this
-// server, and nothing else, in its key.
-func (u *Upstream) passing(ctx context.Context) context.Context {
-	who := dragoman.CallerOf(ctx)
+// keyed returns a caller with what is passed on to this server, and nothing else, in its key.
+func (u *Upstream) keyed(who *dragoman.Caller) *dragoman.Caller {
 	if !u.set.passes && who.Passed == "" {
-		return ctx
+		return who
 	}
-	caller, before := *who, who.Passed
+	caller := *who
 	caller.Passed = ""
 	if p := u.passedOf(&caller); p != nil {
 		caller.Passed = p.digest
 	}
-	if caller.Passed == before {
-		return ctx
+	if caller.Passed == who.Passed {
+		return who
 	}
-	return dragoman.WithCaller(ctx, &caller)
+	return &caller
+}
+
+// passing returns the context of a request whose caller is keyed.
+func (u *Upstream) passing(ctx context.Context) context.Context {
+	who := dragoman.CallerOf(ctx)
+	if caller := u.keyed(who); caller != who {
+		return dragoman.WithCaller(ctx, caller)
+	}
+	return ctx
 }
 
 // newTarget makes the server that the configuration names, with what is passed on

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/catalog"
 	"github.com/dragoman-mcp/dragoman/internal/util/syncs"
 	"github.com/dragoman-mcp/dragoman/internal/wire/sessions"
 	"github.com/dragoman-mcp/dragoman/internal/wire/subscription"
@@ -200,7 +201,9 @@ func (ss *session) ask(ctx context.Context, a *attachment, req *dragoman.Message
 	if req.Method() == protocol.MethodInitialize {
 		ss.asks.Store(elicits(req.Get("capabilities")))
 	}
+	changes := u.catalog.Changes()
 	resp, err := u.pass(ctx, req, from, a.peer)
+	u.catalog.Pass(catalog.View{Caller: u.keyed(ss.caller), Session: true}, changes, req, resp)
 	if u.signsIn && ss.asks.Load() && protocol.MayNeedInput(req.Method()) {
 		source := u.sourceOf(u.passedOf(ss.caller))
 		if q := u.questionOf(resp, err); q != nil && q.ask(ctx, from, source) {

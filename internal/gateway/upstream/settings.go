@@ -46,25 +46,13 @@ const (
 	// list is known. It is less than toollist waits, so that the reason is told.
 	MaxListWait = 4 * time.Second
 
-	// ListAge is how long the lists of a legacy server are good for, unless it
-	// says that they have changed.
-	ListAge = 5 * time.Minute
-
 	// MaxRetryAfter is how long a server may ask to be left alone.
 	MaxRetryAfter = 5 * time.Minute
 
 	// LogLines is how many lines are kept of each upstream.
 	LogLines = 1000
 
-	// MaxListBytes is how large a list may be that is kept.
-	MaxListBytes = 16 << 20
-
-	// listRetry is how long nobody asks again for a list that could not be had.
-	listRetry = time.Second
-
-	// listTimeout bounds the fetching of one list, pingTimeout one look at the
-	// server's health.
-	listTimeout = 30 * time.Second
+	// pingTimeout bounds one health check.
 	pingTimeout = 10 * time.Second
 )
 

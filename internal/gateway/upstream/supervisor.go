@@ -248,7 +248,7 @@ func (s *supervisor) firstRequest(ctx context.Context, found protocol.Era) error
 	if err != nil {
 		return reasonOf(err)
 	}
-	s.up.lists.learn(result, found == protocol.Modern)
+	s.up.catalog.Learn(result, found == protocol.Modern)
 	return nil
 }
 
@@ -256,7 +256,7 @@ func (s *supervisor) firstRequest(ctx context.Context, found protocol.Era) error
 // reports whether it is to be started again without being asked for.
 func (s *supervisor) superviseRunning() (again bool) {
 	ctx := dragoman.WithCaller(s.ctx, ownCaller)
-	s.up.lists.begin()
+	s.up.catalog.Begin()
 	var ticks <-chan time.Time
 	if s.set.interval > 0 {
 		ticker := time.NewTicker(max(s.set.interval/2, 1))
@@ -281,8 +281,8 @@ func (s *supervisor) superviseRunning() (again bool) {
 		case <-ctx.Done():
 			return false
 		case <-changed:
-		case <-s.up.lists.dirty:
-			s.up.refresh(ctx)
+		case <-s.up.catalog.Dirty():
+			s.up.catalog.Refresh(ctx)
 		case <-ticks:
 			if s.tick.Add(1)%2 == 0 {
 				s.look(ctx)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/catalog"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/config"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
@@ -149,7 +150,7 @@ func TestListsComeFromOurOwnConversationAlone(t *testing.T) {
 							t.Fatalf("%s: %v %v", method, resp, err)
 						}
 					}
-					time.Sleep(2 * ListAge)
+					time.Sleep(2 * catalog.Age)
 				}
 				if n := len(f.dialled()); n != dials {
 					t.Errorf("lists started %d conversations", n-dials)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/era"
+	"github.com/dragoman-mcp/dragoman/internal/gateway/catalog"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/config"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/credential"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/event"
@@ -38,7 +39,7 @@ type Upstream struct {
 	log      *slog.Logger
 	point    event.Point // where what it gets and says is observed
 	logs     *lastLines
-	lists    *lists
+	catalog  *catalog.Catalog       // of its lists
 	revision atomic.Pointer[string] // that a legacy server answered with, as JSON
 	memory   *Memory                // of earlier processes
 	stray    atomic.Pointer[string] // the first line on its stdout that is no message
@@ -65,8 +66,9 @@ type Upstream struct {
 func (m *Manager) newUpstream(s *Service, c *config.Server, digest string) *Upstream {
 	u := &Upstream{
 		manager: m, service: s, name: c.Name, digest: digest, set: newSettings(c), log: m.opts.Logger.With("server", c.Name),
-		logs: new(lastLines), lists: newLists(c.Command != ""),
+		logs: new(lastLines),
 	}
+	u.catalog = u.newCatalog(c.Command != "")
 	u.inUse, u.stopUse = context.WithCancel(context.Background())
 	u.point = event.Point{Link: &event.Link{Role: event.Connection, Server: c.Name}, By: m.opts.Observers}
 	u.configure(c)
@@ -82,7 +84,7 @@ func (m *Manager) newUpstream(s *Service, c *config.Server, digest string) *Upst
 	}
 	supervised := !u.set.passes && !m.opts.Unsupervised
 	if supervised {
-		u.load()
+		u.catalog.Load()
 	}
 	u.supervisor = newSupervisor(u, supervised)
 	u.supervisor.begin()
@@ -168,13 +170,22 @@ func (u *Upstream) request(ctx context.Context, req *dragoman.Message, from drag
 			return protocol.Failure(req, err), nil
 		}
 	}
-	if resp, err := u.list(ctx, req); resp != nil || err != nil {
-		return resp, err
+	offer, err := u.List(ctx, req)
+	if e, refused := errors.AsType[*dragoman.Error](err); refused {
+		return req.Fail(e), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if offer != nil {
+		return offer.Reply(req)
 	}
 	if req.Method() == protocol.MethodListen {
 		return u.listen(ctx, req, from)
 	}
+	changes := u.catalog.Changes()
 	resp, err := u.pass(ctx, req, from, u.supervisor.requests)
+	u.catalog.Pass(catalog.View{Caller: dragoman.CallerOf(ctx)}, changes, req, resp)
 	if asks {
 		if q := u.questionOf(resp, err); q != nil && elicits(req.Meta(protocol.MetaClientCapabilities)) {
 			return q.inputRequired(req)
@@ -225,7 +236,7 @@ func (u *Upstream) pass(ctx context.Context, req *dragoman.Message, from dragoma
 	u.supervisor.enter()
 	defer u.supervisor.leave()
 	var maxWait time.Duration
-	if isKept(req.Method()) && protocol.IsModern(req) {
+	if catalog.IsKept(req.Method()) && protocol.IsModern(req) {
 		maxWait = MaxListWait
 	}
 	if err := u.supervisor.waitUsable(ctx, maxWait); err != nil {
@@ -424,12 +435,12 @@ func (u *Upstream) Status() Status {
 	s.InFlight, s.Waiting = u.admission.counts()
 	s.Calls = u.calls.Load()
 	var known bool
-	s.Tools, known = u.lists.count(protocol.MethodListTools)
-	s.Prompts, _ = u.lists.count(protocol.MethodListPrompts)
-	s.Resources, _ = u.lists.count(protocol.MethodListResources)
+	s.Tools, known = u.catalog.Count(protocol.MethodListTools)
+	s.Prompts, _ = u.catalog.Count(protocol.MethodListPrompts)
+	s.Resources, _ = u.catalog.Count(protocol.MethodListResources)
 	s.Cached = s.Tools > 0 && (!known || s.State != Ready && s.State != Degraded)
 	if u.supervisor != nil && !u.supervisor.supervised {
-		s.Unlisted = !u.lists.countObserved(&s)
+		s.Unlisted = !u.countObserved(&s)
 	}
 	s.Sessions = len(u.service.openSessions())
 	if u.supervisor != nil {
@@ -438,6 +449,17 @@ func (u *Upstream) Status() Status {
 	p := u.signInPrompt()
 	s.SignIn, s.SignInCode = p.URL, p.Code
 	return s
+}
+
+// countObserved sets the counts of a status to the lists that clients have received. It reports whether
+// there are any.
+func (u *Upstream) countObserved(s *Status) (some bool) {
+	for method, count := range map[string]*int{protocol.MethodListTools: &s.Tools, protocol.MethodListPrompts: &s.Prompts, protocol.MethodListResources: &s.Resources} {
+		if n, known := u.catalog.CountObserved(method); known {
+			*count, some = n, true
+		}
+	}
+	return some
 }
 
 // report adds what the supervisor knows.

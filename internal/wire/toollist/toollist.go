@@ -17,11 +17,11 @@ import (
 )
 
 const (
-	// fresh is how long a list counts if nobody says otherwise, maxAge how
+	// fresh is how long a list is valid if the server does not say, MaxAge how
 	// long at most, and minAge how old it is at least when a newer one is
 	// fetched because something does not fit it.
 	fresh  = 30 * time.Second
-	maxAge = time.Hour
+	MaxAge = time.Hour
 	minAge = time.Second
 
 	// fetchTimeout is how long the fetching of a list may take.
@@ -36,11 +36,28 @@ const (
 // A Fetch asks the server, in the name of the caller who wants a list.
 type Fetch func(ctx context.Context, req *dragoman.Message) (*dragoman.Message, error)
 
+// A Lister is a Peer that keeps the list of tools itself, as that of the gateway does. A Cache in front of one keeps nothing.
+type Lister interface {
+	// ToolList returns the list of a caller; nil stands for that in ctx. meta is the _meta of its request, and may be nil.
+	// name is the tool that is needed, of which alone the list may be; "" stands for all. A list is asked for again if it
+	// is than, unless the peer is notified of changes.
+	ToolList(ctx context.Context, caller *dragoman.Caller, meta json.RawMessage, name string, than *List) (*List, error)
+}
+
+// ListerOf returns what p, or a peer that it wraps, has as a Lister, or nil. p may be nil.
+func ListerOf(p dragoman.Peer) Lister {
+	l, _ := dragoman.PeerAs[Lister](p)
+	return l
+}
+
 // A Cache keeps the lists of tools of one server: one for each caller, since
 // callers may see different tools, and one for all if the server says that it is.
 // Any number of goroutines may use it; of those who want the list of one caller
 // one fetches it, and the others wait. The zero value is ready to use.
 type Cache struct {
+	// Lister, if not nil, has the lists.
+	Lister Lister
+
 	// Detached fetches on a goroutine of its own, so that the caller who wants the
 	// list first need not stay until it comes. It ends with the fetch, after five
 	// seconds at most. Else that caller's goroutine fetches.
@@ -71,14 +88,19 @@ type entry struct {
 	until time.Time
 }
 
-// Get returns the list that counts for a caller, and fetches it if there is none.
+// Get returns the list that counts for a caller, and fetches it if there is none. name is the tool that is needed, of
+// which alone the list may be; "" stands for all.
 // meta is the _meta of the request for it; nil stands for that of a client of the
 // newest revision without capabilities. If a list that was known cannot be had
 // anew, it counts for an hour in all.
-func (c *Cache) Get(ctx context.Context, caller string, meta json.RawMessage, fetch Fetch) (*List, error) {
-	e := c.current(caller)
+func (c *Cache) Get(ctx context.Context, caller *dragoman.Caller, name string, meta json.RawMessage, fetch Fetch) (*List, error) {
+	if c.Lister != nil {
+		return c.Lister.ToolList(ctx, caller, meta, name, nil)
+	}
+	view := viewOf(caller)
+	e := c.current(view)
 	if e == nil {
-		e = c.renew(ctx, caller, nil, meta, fetch)
+		e = c.renew(asked(ctx, caller), view, nil, meta, fetch)
 	}
 	if e.list != nil {
 		return e.list, nil
@@ -86,23 +108,22 @@ func (c *Cache) Get(ctx context.Context, caller string, meta json.RawMessage, fe
 	return nil, e.err
 }
 
-// Current returns the list that counts for a caller, or nil if it must be fetched.
-func (c *Cache) Current(caller string) *List {
-	if e := c.current(caller); e != nil {
-		return e.list
-	}
-	return nil
-}
-
 // Newer returns a newer list than one that something does not fit, unless that is
 // less than a second old, or there is none.
-func (c *Cache) Newer(ctx context.Context, caller string, than *List, meta json.RawMessage, fetch Fetch) *List {
+func (c *Cache) Newer(ctx context.Context, caller *dragoman.Caller, name string, than *List, meta json.RawMessage, fetch Fetch) *List {
 	if time.Since(than.fetched) < minAge {
 		return than
 	}
-	e := c.current(caller)
+	if c.Lister != nil {
+		if list, err := c.Lister.ToolList(ctx, caller, meta, name, than); err == nil {
+			return list
+		}
+		return than
+	}
+	view := viewOf(caller)
+	e := c.current(view)
 	if e == nil || e.list == than {
-		e = c.renew(ctx, caller, e, meta, fetch)
+		e = c.renew(asked(ctx, caller), view, e, meta, fetch)
 	}
 	if e.list == nil {
 		return than
@@ -112,10 +133,18 @@ func (c *Cache) Newer(ctx context.Context, caller string, than *List, meta json.
 
 // Valid returns a list that still holds by what the server says, which is for no
 // time if it says nothing, or why there is none.
-func (c *Cache) Valid(ctx context.Context, caller string, meta json.RawMessage, fetch Fetch) (*List, error) {
-	e := c.current(caller)
+func (c *Cache) Valid(ctx context.Context, caller *dragoman.Caller, meta json.RawMessage, fetch Fetch) (*List, error) {
+	if c.Lister != nil {
+		list, err := c.Lister.ToolList(ctx, caller, meta, "", nil)
+		if err == nil && time.Since(list.fetched) >= list.ttl {
+			return c.Lister.ToolList(ctx, caller, meta, "", list)
+		}
+		return list, err
+	}
+	view := viewOf(caller)
+	e := c.current(view)
 	if e == nil || e.err != nil || time.Since(e.list.fetched) >= e.list.ttl {
-		e = c.renew(ctx, caller, e, meta, fetch)
+		e = c.renew(asked(ctx, caller), view, e, meta, fetch)
 	}
 	if e.err != nil {
 		return nil, e.err
@@ -124,40 +153,31 @@ func (c *Cache) Valid(ctx context.Context, caller string, meta json.RawMessage, 
 }
 
 // Known returns the list that a caller was given in the last hour, or nil.
-func (c *Cache) Known(caller string) *List {
+func (c *Cache) Known(caller *dragoman.Caller) *List {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.stale(caller, time.Now())
+	return c.stale(viewOf(caller), time.Now())
 }
 
 // Learn takes an answer to tools/list that passes by, if it is a whole list.
-func (c *Cache) Learn(caller string, req, resp *dragoman.Message) {
-	if resp.IsError() || req.Get("cursor") != nil || resp.Get("nextCursor") != nil {
+func (c *Cache) Learn(caller *dragoman.Caller, req, resp *dragoman.Message) {
+	if c.Lister != nil || resp.IsError() || req.Get("cursor") != nil || resp.Get("nextCursor") != nil {
 		return
 	}
 	list := newList()
 	if list.add(resp, c.MaxList) == nil {
-		list.end()
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.keep(caller, list, nil)
+		c.keep(viewOf(caller), list, nil)
 	}
 }
 
 // Forget makes the list of a caller be fetched when it is next needed.
-func (c *Cache) Forget(caller string) {
+func (c *Cache) Forget(caller *dragoman.Caller) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.drop(caller)
+	c.drop(viewOf(caller))
 	c.shared = nil
-}
-
-// Clear forgets all lists: another server has taken the place of the one that they are of.
-func (c *Cache) Clear() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	clear(c.callers)
-	c.shared, c.size = nil, 0
 }
 
 // Len returns of how many callers lists are kept.
@@ -165,6 +185,22 @@ func (c *Cache) Len() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.callers)
+}
+
+// viewOf returns what tells a caller from others that may get another list. All who are nil are one.
+func viewOf(caller *dragoman.Caller) string {
+	if caller == nil {
+		return ""
+	}
+	return caller.View()
+}
+
+// asked returns the context in which the server is asked on behalf of a caller.
+func asked(ctx context.Context, caller *dragoman.Caller) context.Context {
+	if caller == nil {
+		return ctx
+	}
+	return dragoman.WithCaller(ctx, caller)
 }
 
 // current returns what counts for a caller, or nil.
@@ -222,7 +258,7 @@ func (c *Cache) renew(ctx context.Context, caller string, old *entry, meta json.
 
 // fetch asks for all tools, page by page.
 func (c *Cache) fetch(ctx context.Context, meta json.RawMessage, fetch Fetch) (*List, error) {
-	req, err := request(meta)
+	req, err := Request(meta)
 	if err != nil {
 		return nil, err
 	}
@@ -235,12 +271,12 @@ func (c *Cache) fetch(ctx context.Context, meta json.RawMessage, fetch Fetch) (*
 			return nil, err
 		}
 	}
-	list.end()
 	return list, nil
 }
 
-// request asks for the tools as a request with that _meta would.
-func request(meta json.RawMessage) (*dragoman.Message, error) {
+// Request returns a request for the tools with a _meta; nil stands for that of a client of the
+// newest revision without capabilities.
+func Request(meta json.RawMessage) (*dragoman.Message, error) {
 	var own any = meta
 	if len(meta) == 0 {
 		own = map[string]any{protocol.MetaProtocolVersion: protocol.Latest.String(), protocol.MetaClientCapabilities: struct{}{}}
@@ -260,7 +296,7 @@ func (c *Cache) keep(caller string, list *List, err error) *entry {
 		e.list, e.until = c.stale(caller, now), now.Add(c.failedFor(err))
 	} else {
 		list.fetched = now
-		e.until = now.Add(cmp.Or(list.ttl, min(c.Fresh, maxAge), fresh))
+		e.until = now.Add(cmp.Or(list.ttl, min(c.Fresh, MaxAge), fresh))
 	}
 	c.drop(caller)
 	if err == nil && list.public {
@@ -295,7 +331,7 @@ func (c *Cache) failedFor(err error) time.Duration {
 // held.
 func (c *Cache) stale(caller string, now time.Time) *List {
 	for _, e := range []*entry{c.callers[caller], c.shared} {
-		if e != nil && e.list != nil && now.Sub(e.list.fetched) < maxAge {
+		if e != nil && e.list != nil && now.Sub(e.list.fetched) < MaxAge {
 			return e.list
 		}
 	}
@@ -314,5 +350,5 @@ func (e *entry) size() int {
 	if e.list == nil {
 		return 0
 	}
-	return len(e.list.body)
+	return e.list.size
 }

@@ -24,11 +24,13 @@ func replies(count *atomic.Int32, result string) toollist.Fetch {
 	}
 }
 
+func named(name string) *dragoman.Caller { return &dragoman.Caller{Principal: name} }
+
 func TestOnlySoManyCallersAndBytesAreKept(t *testing.T) {
 	var c toollist.Cache
 	var count atomic.Int32
 	for i := range 1500 {
-		if _, err := c.Get(t.Context(), fmt.Sprint(i), nil, replies(&count, `{"tools":[]}`)); err != nil {
+		if _, err := c.Get(t.Context(), named(fmt.Sprint(i)), "", nil, replies(&count, `{"tools":[]}`)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -44,7 +46,7 @@ func TestOnlySoManyCallersAndBytesAreKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 3 {
-		c.Learn(fmt.Sprint("long", i), req, long)
+		c.Learn(named(fmt.Sprint("long", i)), req, long)
 	}
 	if n := c.Len(); n != 1 {
 		t.Errorf("%d lists of 30 MiB are kept, want 1", n)
@@ -57,7 +59,7 @@ func TestRequestIsThatOfTheCallerWithoutItsProgress(t *testing.T) {
 		`{"a":1,"progressToken":"p"}`: `"_meta":{"a":1}`,
 	} {
 		var c toollist.Cache
-		_, err := c.Get(t.Context(), "", json.RawMessage(meta), func(_ context.Context, req *dragoman.Message) (*dragoman.Message, error) {
+		_, err := c.Get(t.Context(), nil, "", json.RawMessage(meta), func(_ context.Context, req *dragoman.Message) (*dragoman.Message, error) {
 			if text := req.String(); !strings.Contains(text, want) || strings.Contains(text, "progressToken") {
 				t.Errorf("asked with %s, want %s", text, want)
 			}
@@ -85,13 +87,13 @@ func TestListThatPassesByCountsIfItIsWhole(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.Learn("a", req, resp)
-		list, err := c.Get(t.Context(), "a", nil, replies(&count, `{"tools":[{"name":"fetched"}]}`))
+		c.Learn(named("a"), req, resp)
+		list, err := c.Get(t.Context(), named("a"), "", nil, replies(&count, `{"tools":[{"name":"fetched"}]}`))
 		if err != nil || count.Load() != want || (list.Tool("seen") != nil) != (want == 0) {
 			t.Errorf("after %s: %d lists were fetched, %v", result, count.Load(), err)
 		}
-		c.Forget("a")
-		if _, err := c.Get(t.Context(), "a", nil, replies(&count, `{"tools":[]}`)); err != nil || count.Load() != want+1 {
+		c.Forget(named("a"))
+		if _, err := c.Get(t.Context(), named("a"), "", nil, replies(&count, `{"tools":[]}`)); err != nil || count.Load() != want+1 {
 			t.Errorf("when it is forgotten: %d lists were fetched, %v", count.Load(), err)
 		}
 	}
@@ -101,22 +103,22 @@ func TestOldListCountsForAnHourWhenThereIsNoNewOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := toollist.Cache{FailedFor: time.Second}
 		var count atomic.Int32
-		if _, err := c.Get(t.Context(), "a", nil, replies(&count, `{"cacheScope":"public","tools":[{"name":"t"}]}`)); err != nil {
+		if _, err := c.Get(t.Context(), named("a"), "", nil, replies(&count, `{"cacheScope":"public","tools":[{"name":"t"}]}`)); err != nil {
 			t.Fatal(err)
 		}
 		away := errors.New("away")
 		fail := func(context.Context, *dragoman.Message) (*dragoman.Message, error) { return nil, away }
 		time.Sleep(59 * time.Minute)
 		for _, caller := range []string{"a", "b"} {
-			if list, err := c.Get(t.Context(), caller, nil, fail); err != nil || list.Tool("t") == nil {
+			if list, err := c.Get(t.Context(), named(caller), "", nil, fail); err != nil || list.Tool("t") == nil {
 				t.Errorf("caller %s: %v", caller, err)
 			}
-			if _, err := c.Valid(t.Context(), caller, nil, fail); !errors.Is(err, away) {
+			if _, err := c.Valid(t.Context(), named(caller), nil, fail); !errors.Is(err, away) {
 				t.Errorf("caller %s: a valid list is %v", caller, err)
 			}
 		}
 		time.Sleep(time.Minute)
-		if _, err := c.Get(t.Context(), "a", nil, fail); !errors.Is(err, away) {
+		if _, err := c.Get(t.Context(), named("a"), "", nil, fail); !errors.Is(err, away) {
 			t.Errorf("after an hour: %v", err)
 		}
 	})
@@ -134,10 +136,10 @@ func TestWhoLeavesDoesNotCostTheOthersTheList(t *testing.T) {
 				return nil, ctx.Err()
 			}
 		}
-		go func() { _, _ = c.Get(ctx, "a", nil, slow) }() // ends with the list
+		go func() { _, _ = c.Get(ctx, named("a"), "", nil, slow) }() // ends with the list
 		synctest.Wait()
 		leave()
-		if _, err := c.Get(t.Context(), "a", nil, slow); err != nil {
+		if _, err := c.Get(t.Context(), named("a"), "", nil, slow); err != nil {
 			t.Error(err)
 		}
 	})
