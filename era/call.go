@@ -75,7 +75,9 @@ func (s *methodServer) newCall(ctx context.Context, req *dragoman.Message, from 
 		}
 	}
 	if protocol.MayNeedInput(req.Method()) {
-		return c, c.readRounds()
+		if err := c.readRounds(); err != nil {
+			return nil, err
+		}
 	}
 	return c, nil
 }

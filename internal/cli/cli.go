@@ -46,6 +46,7 @@ func Main() {
 	os.Exit(f.Status)
 }
 
+// Root returns the command dragoman with all its commands.
 func Root() *cobra.Command {
 	cobra.EnableCommandSorting = false // they are in the order of what people do
 	c := &cobra.Command{

@@ -15,11 +15,12 @@ const (
 	// maxLevels is how deep the JSON of claims and keys may be.
 	maxLevels = 16
 
-	// MaxValues is how many values a claim may have that is read, and MaxValue how many bytes
-	// each may have. A token with more is refused: a list that is cut might lack the group that
-	// is denied.
+	// MaxValues is how many values a claim may have that is read. A token with more is refused:
+	// a list that is cut might lack the group that is denied.
 	MaxValues = 256
-	MaxValue  = 512
+
+	// MaxValue is how many bytes each value may have.
+	MaxValue = 512
 
 	// DefaultLeeway is how far clocks may be apart.
 	DefaultLeeway = time.Minute

@@ -69,6 +69,7 @@ func (l *Link) callerOf(ctx context.Context) *dragoman.Caller {
 // A Direction says which way a message goes.
 type Direction int
 
+// The directions of messages.
 const (
 	ToServer Direction = iota
 	ToClient

@@ -10,6 +10,7 @@ import (
 // A Kind is what an [Event] reports. It is the name of the event in the audit log.
 type Kind string
 
+// The kinds of events.
 const (
 	Start         Kind = "start"          // of the gateway
 	Stop          Kind = "stop"           // of the gateway, after everything else

@@ -3,7 +3,6 @@ package storetest
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -200,6 +199,6 @@ func countTogether(t *testing.T, records eventlog.Records) {
 	}
 	wg.Wait()
 	if got := Get(t, records, "k/count"); got != strings.Repeat("x", writers*each) {
-		t.Error(fmt.Sprintf("%d of %d writes are kept", len(got), writers*each))
+		t.Errorf("%d of %d writes are kept", len(got), writers*each)
 	}
 }

@@ -41,7 +41,7 @@ func LoadError(err error) error {
 	return err
 }
 
-// A Value is made of files. Any number of goroutines may get it.
+// A Reloaded is a value that is made of files. Any number of goroutines may get it.
 type Reloaded[T any] struct {
 	files  []string
 	load   func() (T, error)

@@ -227,7 +227,7 @@ type Handshake struct {
 	Subscribed []string        `json:"subscribed,omitempty"` // URIs
 }
 
-// Handshake returns what is to be written down.
+// Record returns the handshake as it is stored.
 func (m *Memory) Record() Handshake {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -194,7 +194,7 @@ func callPath() (p path) {
 				continue
 			}
 			created := createdIn.FindStringSubmatch(stack)
-			if !strings.Contains(stack, ".ServeHTTP(") && (created == nil || !following[created[1]]) {
+			if !strings.Contains(stack, ".ServeHTTP(") && (len(created) == 0 || !following[created[1]]) {
 				continue
 			}
 			if strings.Contains(stack, "frames elided") {
