@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/target/diagnose"
 	"github.com/dragoman-mcp/dragoman/internal/util/redact"
-	"github.com/dragoman-mcp/dragoman/internal/wire/httpclient"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
 )
@@ -118,39 +118,24 @@ func lastLines(text []byte) []string {
 	return said
 }
 
-// advice says what to do about an error.
+// advice returns what to do about an error.
 func (e *Error) advice() string {
-	if start, ok := errors.AsType[*stdio.StartError](e.Err); ok && start.Advice == "" {
-		return "check the command, its directory and PATH"
-	} else if ok {
+	_, advice, known := diagnose.Explain(e.Err)
+	switch {
+	case known && strings.HasSuffix(e.Err.Error(), advice):
 		return "" // its text has it
-	}
-	if _, advice, known := httpclient.Explain(e.Err); known {
+	case known && e.Kind == ProcessCrashed && e.Method != "":
+		return advice + "; the next request starts it again"
+	case known:
 		return advice
-	}
-	if _, ok := errors.AsType[*revisionError](e.Err); ok {
-		return "ask for a revision that it speaks"
 	}
 	switch e.Kind {
 	case ConnectionFailed:
-		return "check that the server is there and speaks MCP at this address"
+		return "check that the server is running and speaks MCP at this address"
 	case ConnectionLost:
-		return "whether it was carried out is not known; the next request connects again"
-	case Timeout:
-		return "allow more time, or have the server report progress"
-	case ProcessCrashed:
-		if e.Method == "" {
-			return "see what it says on standard error, and try its command by hand"
-		}
-		return "see what it says on standard error; the next request starts it again"
+		return "the request may have been carried out; the next one connects again"
 	}
-	switch {
-	case errors.Is(e.Err, dragoman.ErrOverloaded):
-		return "make fewer requests at once"
-	case errors.Is(e.Err, dragoman.ErrTooLarge):
-		return "allow larger messages, or ask for less"
-	}
-	return "the conversation goes on; whether the request was carried out is not known"
+	return "the request may have been carried out; the connection is still open"
 }
 
 // statusOf returns the HTTP status that an error is about, or zero.

@@ -48,14 +48,14 @@ func TestC08_ErrorsAreToldApart(t *testing.T) {
 		{dragoman.Closed(&stdio.ExitError{Command: "x", Status: -1, Signal: "killed"}), client.ProcessCrashed, true, "standard error"},
 		{dragoman.ErrOverloaded, client.NetworkError, false, "fewer"},
 		{dragoman.ErrTooLarge, client.NetworkError, true, "larger"},
-		{fault(protocol.OutcomeNotSent), client.ConnectionFailed, false, "is there"},
-		{fault(protocol.OutcomeUnknown), client.NetworkError, true, "not known"},
+		{fault(protocol.OutcomeNotSent), client.ConnectionFailed, false, "is running"},
+		{fault(protocol.OutcomeUnknown), client.NetworkError, true, "may have been carried out"},
 		{&dragoman.TimeoutError{}, client.Timeout, true, "more time"},
 		{&protocol.StatusError{Status: http.StatusTooManyRequests}, client.NetworkError, false, "later"},
 		{&protocol.StatusError{Status: http.StatusBadGateway}, client.NetworkError, true, "later"},
 		{&protocol.StatusError{Status: http.StatusNotFound}, client.NetworkError, false, "path"},
 		{fmt.Errorf("ws: no socket: %w", &protocol.StatusError{Status: http.StatusBadRequest}), client.NetworkError, false, "URL"},
-		{errors.New("whatever"), client.NetworkError, true, "goes on"},
+		{errors.New("whatever"), client.NetworkError, true, "still open"},
 	} {
 		c := connect(t, handmade(func(context.Context, *dragoman.Message, dragoman.Peer) (*dragoman.Message, error) {
 			return nil, test.err

@@ -50,32 +50,6 @@ func (e *StatusError) Error() string {
 	return s
 }
 
-// Advice says what the user can do about it. It is empty if Error has it.
-func (e *StatusError) Advice() string {
-	switch {
-	case e.Status/100 == 3:
-		return ""
-	case e.Status == http.StatusUnauthorized:
-		return "the server wants to know who asks: sign in, or send an Authorization header that it accepts"
-	case e.Status == http.StatusForbidden:
-		return "the server does not allow this to who asks: ask its owner for access, or send another Authorization header"
-	case e.Status == http.StatusProxyAuthRequired:
-		return "the proxy wants to know who asks: put a user and a password into its URL"
-	case e.Status == http.StatusNotFound || e.Status == http.StatusMethodNotAllowed:
-		return "check the path of the URL: that of MCP is often /mcp or /sse"
-	case e.RetryAfter > 0:
-		return "" // Error says when to try again
-	case e.Status == http.StatusNotImplemented:
-		return "it does not know such requests: it may be no MCP server, or the path of the URL is another one"
-	case e.Status == http.StatusTooManyRequests || e.Status >= http.StatusInternalServerError:
-		return "the server has a problem of its own: try again later"
-	}
-	if e.Text != "" {
-		return ""
-	}
-	return "check the URL and the headers"
-}
-
 // Outcome implements Fault. A server that refuses a request, or has no time for it, has
 // not carried it out; of other failures nobody knows.
 func (e *StatusError) Outcome() string {

@@ -126,7 +126,7 @@ func signInCommand(use, short, long, example string, do func(context.Context, *s
 // LoginCommand is dragoman login.
 func LoginCommand() *cobra.Command {
 	var takeOver bool
-	c := signInCommand("login", "Sign in to a server", `Sign in to a server that wants to know who asks (OAuth). The server is named by its URL, or
+	c := signInCommand("login", "Sign in to a server", `Sign in to a server that requires authentication (OAuth). The server is named by its URL, or
 by its name in a configuration.
 
 A browser opens at the server's sign-in page. Without one, or with --no-browser, a page and a

@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
@@ -22,6 +20,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/gateway/upstream"
 	"github.com/dragoman-mcp/dragoman/internal/observe"
 	"github.com/dragoman-mcp/dragoman/internal/target"
+	"github.com/dragoman-mcp/dragoman/internal/target/diagnose"
 	"github.com/dragoman-mcp/dragoman/oauth"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
@@ -179,17 +178,15 @@ func (o *Server) Start(ctx context.Context, g *gateway.Gateway, v *term.Console)
 	return nil
 }
 
-// Explain says in a line why the server cannot be reached, and what to do.
+// Explain returns in a line why the server cannot be reached, and what to do.
 func (o *Server) Explain(err error) error {
-	if e, ok := errors.AsType[*stdio.StartError](err); ok {
-		advice := e.Advice
-		if errors.Is(e.Err, exec.ErrNotFound) || errors.Is(e.Err, fs.ErrNotExist) {
-			advice = "give the full path, or check --cwd and PATH"
-			if strings.Contains(e.Command, ":") {
-				advice = "if it is a URL, begin it with http:// or https://"
-			}
-		}
-		return errors.New(strings.TrimSuffix(fmt.Sprintf("cannot start %q: %v; %s", e.Command, e.Err, advice), "; "))
+	subject := diagnose.Subject{CommandLine: true}
+	_, isStart := errors.AsType[*stdio.StartError](err)
+	_, signIn := errors.AsType[*oauth.SignInError](err)
+	status, refused := errors.AsType[*protocol.StatusError](err)
+	if isStart {
+		reason, advice, _ := subject.Explain(err)
+		return errors.New(reason + "; " + advice)
 	}
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		err = e.Err // the URL may hold a secret
@@ -197,13 +194,10 @@ func (o *Server) Explain(err error) error {
 	if e, ok := errors.AsType[*stdio.ExitError](err); ok {
 		err = e
 	}
-	if o.Process {
-		return fmt.Errorf("the server did not come up: %w%s", term.PlainError(err), upstream.PassHint(err, true))
-	}
-	if e, ok := errors.AsType[*oauth.SignInError](err); ok {
-		return fmt.Errorf("%s: %w", o.Name, e)
-	}
-	if e, ok := errors.AsType[*protocol.StatusError](err); ok && (e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden) {
+	switch {
+	case o.Process:
+		return fmt.Errorf("the server did not come up: %w%s", term.PlainError(err), subject.Withheld(err))
+	case signIn, refused && (status.Status == http.StatusUnauthorized || status.Status == http.StatusForbidden):
 		return fmt.Errorf("%s: %w", o.Name, err)
 	}
 	return fmt.Errorf("%s cannot be reached: %w", o.Name, term.PlainError(err))

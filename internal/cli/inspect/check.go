@@ -10,6 +10,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/cli/use"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/upstream"
 	"github.com/dragoman-mcp/dragoman/internal/inspect/check"
+	"github.com/dragoman-mcp/dragoman/internal/target/diagnose"
 	"github.com/dragoman-mcp/dragoman/internal/util/humanize"
 	"github.com/dragoman-mcp/dragoman/oauth"
 	"github.com/dragoman-mcp/dragoman/protocol"
@@ -106,7 +107,7 @@ func checkFailure(err error, login string) error {
 	_, access := errors.AsType[*check.AccessError](err)
 	_, signIn := errors.AsType[*oauth.SignInError](err)
 	_, unreached := errors.AsType[*check.UnreachedError](err)
-	start, isStart := errors.AsType[*stdio.StartError](err)
+	_, isStart := errors.AsType[*stdio.StartError](err)
 	refused, _ := errors.AsType[*protocol.StatusError](err)
 	switch {
 	case errors.Is(err, check.ErrUnknown):
@@ -114,9 +115,10 @@ func checkFailure(err error, login string) error {
 	case access, signIn, refused != nil && refused.WantsAuth():
 		return &term.Failure{Status: term.ExitAuthorization, Err: err, Hint: "run: " + login + "; dragoman probe shows what it wants"}
 	case isStart:
-		return &term.Failure{Status: term.ExitUnreachable, Err: fmt.Errorf("cannot start %q: %w", start.Command, start.Err), Hint: start.Advice}
+		reason, advice, _ := diagnose.Explain(err)
+		return &term.Failure{Status: term.ExitUnreachable, Err: errors.New(reason), Hint: advice}
 	case unreached:
-		return &term.Failure{Status: term.ExitUnreachable, Err: err, Hint: "dragoman probe shows why" + upstream.PassHint(err, true)}
+		return &term.Failure{Status: term.ExitUnreachable, Err: err, Hint: "dragoman probe shows why" + diagnose.Subject{CommandLine: true}.Withheld(err)}
 	}
 	return err
 }

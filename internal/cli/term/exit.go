@@ -13,6 +13,7 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/client"
 	"github.com/dragoman-mcp/dragoman/internal/target"
+	"github.com/dragoman-mcp/dragoman/internal/target/diagnose"
 	"github.com/dragoman-mcp/dragoman/internal/util/lazy"
 	"github.com/dragoman-mcp/dragoman/internal/util/redact"
 	"github.com/dragoman-mcp/dragoman/oauth"
@@ -98,10 +99,8 @@ func FailureOf(err error) *Failure {
 	case signIn, hasStatus && (status.Status == http.StatusUnauthorized || status.Status == http.StatusForbidden),
 		isAnswered && (answered.Code == protocol.CodeSignIn || answered.Code == protocol.CodeDenied):
 		f.Status = ExitAuthorization
-	case isUnanswered && unanswered.Kind == client.Timeout && unanswered.Method != "":
-		f.Hint = "allow more time by --timeout, or have the server report progress"
-	case isUnanswered && errors.Is(err, dragoman.ErrTooLarge) && !hasStatus:
-		f.Hint = "allow larger messages by --max-message, or ask for less"
+	case isUnanswered && (unanswered.Kind == client.Timeout && unanswered.Method != "" || errors.Is(err, dragoman.ErrTooLarge) && !hasStatus):
+		_, f.Hint, _ = diagnose.Subject{CommandLine: true, Timeout: "--timeout"}.Explain(err)
 	case isUnanswered, late, errors.Is(err, target.ErrUnreached), errors.Is(err, context.DeadlineExceeded):
 		f.Status = ExitUnreachable
 	case isAnswered:

@@ -17,14 +17,14 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/gateway/config"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/upstream"
 	"github.com/dragoman-mcp/dragoman/internal/target"
+	"github.com/dragoman-mcp/dragoman/internal/target/diagnose"
 	"github.com/dragoman-mcp/dragoman/internal/util/redact"
-	"github.com/dragoman-mcp/dragoman/internal/wire/httpframe"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
 )
 
-// unopened says why a server that a command uses could not be opened, with what can be done about
-// it at a terminal. stray is what was told of text where messages belong, or nil.
+// unopened returns why a server that a command uses could not be opened, with what to do about it at a
+// terminal. stray is the log message about text on standard output, or nil.
 func (u *Target) unopened(ctx context.Context, server *config.Server, err error, stray *string) error {
 	unanswered, ok := errors.AsType[*client.Error](err)
 	if !ok {
@@ -36,56 +36,32 @@ func (u *Target) unopened(ctx context.Context, server *config.Server, err error,
 			return denied
 		}
 	}
-	status, _ := errors.AsType[*protocol.StatusError](err)
-	start, isStart := errors.AsType[*stdio.StartError](err)
-	unspoken, isUnspoken := errors.AsType[interface {
-		error
-		Unspoken() protocol.Revision
-	}](err)
+	subject := diagnose.Subject{Login: "dragoman login " + u.SignInTarget(server), Probe: "dragoman probe " + u.shownTarget(server), Timeout: "--connect-timeout", CommandLine: true}
+	if server.Command != "" {
+		subject.Command, subject.Probe = commandLine(server), "dragoman probe -- "+server.Command+" …"
+	}
+	reason, advice, known := subject.Explain(err)
+	_, isStart := errors.AsType[*stdio.StartError](err)
 	answered, isAnswered := errors.AsType[*dragoman.Error](err)
 	switch {
 	case isStart:
-		f.Err, f.Hint = fmt.Errorf("%scannot start %q: %w", u.prefix(server), start.Command, start.Err), start.Advice
-	case isUnspoken && unspoken.Unspoken() != protocol.Unknown:
-		f.Err, f.Hint = unspoken, "--era "+unspoken.Unspoken().Era().String()+" speaks the newest revision that both know"
+		f.Err, f.Hint = errors.New(u.prefix(server)+reason), advice
 	case unanswered.Exit != nil:
-		u.ended(server, unanswered.Exit, f)
+		if f.Hint = advice; unanswered.Exit.Status == 0 {
+			f.Err = fmt.Errorf("%sserver %q exited with status 0 before it answered", u.prefix(server), unanswered.Exit.Command)
+			if unanswered.Exit.Stderr != "" {
+				f.Err = fmt.Errorf("%w: stderr: %s", f.Err, unanswered.Exit.Stderr)
+			}
+		}
 	case u.supervised && isAnswered && answered.Code == protocol.CodeUnavailable:
 		f.Err, f.Hint = errors.New(term.Plain(answered.Message)), "dragoman logs "+server.Name+" shows what it wrote; dragoman restart "+server.Name+" starts it now"
-	case errors.Is(err, context.DeadlineExceeded) && server.Command != "":
-		f.Hint = "allow more time by --connect-timeout, or see whether it is an MCP server: dragoman probe -- " + server.Command + " …"
-		if stray != nil {
-			text, _, _ := strings.Cut(*stray, "; ")
-			f.Hint = text + ": have it log to standard error; or allow more time by --connect-timeout"
-		}
-	case errors.Is(err, context.DeadlineExceeded):
-		f.Hint = "allow more time by --connect-timeout, or see what is there: dragoman probe " + u.shownTarget(server)
-	case server.Command != "" && unanswered.Kind == client.ConnectionFailed:
-		f.Hint = "see what it does: dragoman probe -- " + server.Command + " …"
-	case status != nil && status.Status == http.StatusUnauthorized:
-		f.Hint = "send what it accepts: -H 'Authorization: Bearer TOKEN', or --server-token-file; if it has a sign-in: dragoman login " + u.SignInTarget(server)
-	case status != nil && status.Status == http.StatusForbidden && strings.Contains(strings.Join(status.Challenges, ","), httpframe.InsufficientScope):
-		f.Hint = "ask its owner for a token that has the scope; if it has a sign-in: dragoman login " + u.SignInTarget(server)
-	case status != nil && status.Status == http.StatusNotImplemented:
-		f.Hint = unanswered.Advice + "; to see what is there: dragoman probe " + u.shownTarget(server)
+	case errors.Is(err, context.DeadlineExceeded) && stray != nil:
+		text, _, _ := strings.Cut(*stray, "; ")
+		f.Hint = text + ": have it log to standard error; or allow more time by --connect-timeout"
+	case known || server.Command != "" && unanswered.Kind == client.ConnectionFailed:
+		f.Hint = advice
 	}
 	return f
-}
-
-// ended says how a process ended that had not answered.
-func (u *Target) ended(server *config.Server, exit *stdio.ExitError, f *term.Failure) {
-	again := "run it yourself to see what it does: " + commandLine(server)
-	switch {
-	case exit.Status == 0:
-		text := fmt.Sprintf("%sserver %q exited with status 0 before it answered", u.prefix(server), exit.Command)
-		if exit.Stderr != "" {
-			text += ": stderr: " + exit.Stderr
-		}
-		f.Err, f.Hint = errors.New(text), "an MCP server runs until its standard input ends; "+again
-	case exit.Stderr == "":
-		f.Hint = "it wrote nothing to standard error; " + again
-	}
-	f.Hint += upstream.PassHint(exit, true)
 }
 
 // prefix is the name of a server before an error that shows its command, which says enough if the

@@ -16,6 +16,7 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/config"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/credential"
+	"github.com/dragoman-mcp/dragoman/internal/target/diagnose"
 	"github.com/dragoman-mcp/dragoman/internal/wire/httpclient"
 	"github.com/dragoman-mcp/dragoman/oauth"
 	"github.com/dragoman-mcp/dragoman/protocol"
@@ -55,8 +56,8 @@ func passesAuthorization(c *config.Server) bool {
 
 func isAuthorization(header string) bool { return strings.EqualFold(header, "Authorization") }
 
-// An advisedError is an error in words that say what is the matter and what to do. It is the
-// error that it explains to all but people.
+// An advisedError is an error with a text that says what is wrong and what to do. It unwraps to the
+// error that it explains.
 type advisedError struct {
 	text string
 	err  error
@@ -68,8 +69,8 @@ func (e *advisedError) Error() string { return e.text }
 // Unwrap returns the error that is explained.
 func (e *advisedError) Unwrap() error { return e.err }
 
-// explain returns the error of a request, or of an attempt to reach the server, in words that say
-// what to do. One of which nothing more is known is returned as it is.
+// explain returns the error of a request, or of an attempt to reach the server, with what to do
+// about it. An error that is not about the connection is returned as it is.
 func (u *Upstream) explain(ctx context.Context, err error) error {
 	if _, done := errors.AsType[*advisedError](err); done || err == nil {
 		return err
@@ -81,11 +82,13 @@ func (u *Upstream) explain(ctx context.Context, err error) error {
 	if e, ok := errors.AsType[*oauth.SignInError](err); ok {
 		return u.signInAdvised(ctx, e)
 	}
-	reason, advice, known := httpclient.Explain(err)
+	_, failed := errors.AsType[*httpclient.ConnError](err)
 	e, refused := errors.AsType[*protocol.StatusError](err)
-	switch {
-	case !known:
+	if !failed && !refused {
 		return err
+	}
+	reason, advice, _ := diagnose.Explain(err)
+	switch {
 	case refused && (e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden):
 		var what string
 		what, advice = u.denied(p, e)
@@ -103,7 +106,7 @@ func (u *Upstream) explain(ctx context.Context, err error) error {
 	return &advisedError{text, err}
 }
 
-// denied says what the server does not want, and what to do.
+// denied returns what the server refuses, and what to do.
 func (u *Upstream) denied(p *passed, e *protocol.StatusError) (what, advice string) {
 	c := u.conf.Load()
 	what, advice = u.credentialOf(p)
@@ -122,31 +125,31 @@ func (u *Upstream) denied(p *passed, e *protocol.StatusError) (what, advice stri
 	case what != "":
 		return "refuses " + what, advice
 	case passesAuthorization(c):
-		return "wants an Authorization header, and the caller has sent none", "send one that it accepts"
+		return "requires an Authorization header, and the caller has sent none", "send one that it accepts"
 	case !wantsBearer(e.Challenges):
 		scheme, _, _ := strings.Cut(e.Challenges[0], " ")
-		return "wants an Authorization header of the kind " + scheme, "configure one: it is not a server to sign in to"
+		return "requires an Authorization header of the scheme " + scheme, "configure one: it has no sign-in"
 	case c.Auth.SignIn == eachCaller:
-		return "wants a sign-in of each caller", "have the caller say who it is: give it a token of its own"
+		return "requires a sign-in of each caller", "give the caller a token of its own, so that it can sign in"
 	case u.sourceOf(p) != nil:
-		return "wants to know who asks, and does not say where to sign in",
-			"send what it accepts: -H 'Authorization: Bearer TOKEN' (headers in a configuration), or --server-token-file; if it has a sign-in: " + u.signInCommand()
+		_, advice, _ = diagnose.Subject{Login: u.signInCommand()}.Explain(e)
+		return "requires authentication, and advertises no authorization server", advice
 	}
-	return "wants to know who asks, and signing in is off", "configure an Authorization header or a token, or turn signing in on"
+	return "requires authentication, and signing in is off", "configure an Authorization header or a token, or turn signing in on"
 }
 
-// credentialOf names what is sent to the server, and says what to do if that is refused.
+// credentialOf names the credential that is sent to the server, and returns what to do if that is refused.
 func (u *Upstream) credentialOf(p *passed) (what, advice string) {
 	c := u.conf.Load()
 	switch {
 	case c.Auth.TokenFile != "":
-		return "the token in " + c.Auth.TokenFile, "put one there that it accepts; the file is read again by itself"
+		return "the token in " + c.Auth.TokenFile, "put one there that it accepts; the file is read again automatically"
 	case len(c.Auth.Command) > 0:
 		return "what the command for tokens prints", "run it by hand, and see whether it prints what this server accepts"
 	case p != nil && slices.ContainsFunc(slices.Collect(maps.Keys(p.values)), isAuthorization):
 		return "the Authorization header of the caller", "send one that it accepts"
 	case sendsAuthorization(c):
-		return "the Authorization header that is configured", "correct it: it may have ended, or be for another server"
+		return "the Authorization header that is configured", "correct it: it may have expired, or be for another server"
 	case u.sourceOf(p) != nil && u.isSignedIn(p):
 		return "the sign-in", "sign out and in again, as somebody who may use it"
 	}

@@ -137,7 +137,7 @@ func TestWhoIsRefusedIsToldWhatAndWhatToDo(t *testing.T) {
 		"a header":     {server: config.Server{Headers: map[string]string{"authorization": "Bearer sekret-token"}}, ask: "Bearer", signIn: true, want: []string{"refuses the Authorization header that is configured", "correct it"}},
 		"a token file": {server: config.Server{Auth: config.ServerAuth{TokenFile: file}}, ask: "Bearer", signIn: true, want: []string{"refuses the token in " + file, "put one there"}},
 		"a command":    {server: config.Server{Auth: config.ServerAuth{Command: program}}, ask: "Bearer", signIn: true, want: []string{"refuses what the command for tokens prints", "run it by hand"}},
-		"another kind": {ask: `Basic realm="x"`, signIn: true, want: []string{"of the kind Basic", "configure one"}},
+		"another kind": {ask: `Basic realm="x"`, signIn: true, want: []string{"of the scheme Basic", "configure one"}},
 		"no sign-in":   {server: config.Server{Auth: config.ServerAuth{SignIn: "none"}}, ask: "Bearer", signIn: true, want: []string{"signing in is off", "configure an Authorization header"}},
 		"forbidden":    {server: config.Server{Auth: config.ServerAuth{TokenFile: file}}, status: http.StatusForbidden, signIn: true, want: []string{"does not allow this with the token in " + file, "ask its owner"}},
 		"nobody":       {status: http.StatusForbidden, signIn: true, want: []string{"does not allow this", "ask its owner"}},
@@ -260,7 +260,7 @@ func TestAServerOfAPrivateAuthorityIsReachedThroughItsProxy(t *testing.T) {
 	}
 	up = manageURL(t, &config.Server{URL: g.URL, Proxy: "none"}, nil)
 	awaits(t, up, BackingOff)
-	if text := up.Status().LastError; !strings.Contains(text, "signed by nobody who is trusted here") || !strings.Contains(text, "--ca-file") {
+	if text := up.Status().LastError; !strings.Contains(text, "signed by an unknown authority") || !strings.Contains(text, "--ca-file") {
 		t.Errorf("without its authority: %s", text)
 	}
 }

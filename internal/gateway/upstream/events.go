@@ -2,7 +2,6 @@ package upstream
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -11,9 +10,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/target"
 	"github.com/dragoman-mcp/dragoman/internal/util/lazy"
-	"github.com/dragoman-mcp/dragoman/internal/util/proc"
 	"github.com/dragoman-mcp/dragoman/internal/util/redact"
-	"github.com/dragoman-mcp/dragoman/transport/stdio"
 )
 
 // An eventKind says what has happened to a server.
@@ -310,14 +307,4 @@ func (o *output) tellWaiting() {
 		text += "; last line on its stderr: " + last
 	}
 	u.notice(slog.LevelInfo, text)
-}
-
-// PassHint says which variables of ours a server may have needed and how they are passed on, or
-// nothing if there are none. It is for our owner: others need not know what we have.
-func PassHint(err error, commandLine bool) string {
-	exit, ok := errors.AsType[*stdio.ExitError](err)
-	if !ok || len(exit.Withheld) == 0 {
-		return ""
-	}
-	return "; " + proc.PassHint(exit.Withheld, commandLine)
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/gateway/config"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/credential"
 	"github.com/dragoman-mcp/dragoman/internal/target"
+	"github.com/dragoman-mcp/dragoman/internal/target/diagnose"
 	"github.com/dragoman-mcp/dragoman/internal/util/redact"
 	"github.com/dragoman-mcp/dragoman/oauth"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
@@ -180,7 +181,7 @@ func (u *Upstream) vet() func(*exec.Cmd) error {
 
 // redactError says what an error says, without what may be a secret. It is for our owner.
 func (u *Upstream) redactError(err error) string {
-	return u.reasonFor(err) + PassHint(err, u.manager.opts.CommandLine)
+	return u.reasonFor(err) + diagnose.Subject{CommandLine: u.manager.opts.CommandLine}.Withheld(err)
 }
 
 // reasonFor is redactError for callers, who are not told what our environment has.

@@ -9,8 +9,8 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/internal/inspect/rawclient"
 	"github.com/dragoman-mcp/dragoman/internal/target"
+	"github.com/dragoman-mcp/dragoman/internal/target/diagnose"
 	"github.com/dragoman-mcp/dragoman/internal/util/humanize"
-	"github.com/dragoman-mcp/dragoman/internal/util/proc"
 	"github.com/dragoman-mcp/dragoman/internal/util/redact"
 	"github.com/dragoman-mcp/dragoman/protocol"
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
@@ -38,12 +38,8 @@ func (p *prober) command(ctx context.Context) {
 	w, err := pool.Open(ctx)
 	if err != nil {
 		p.Verdict = Unreachable
-		advice := ""
-		if e, ok := errors.AsType[*stdio.StartError](err); ok {
-			advice = e.Advice
-			err = e.Err
-		}
-		p.problem("start", advice, "it cannot be started: %v", err)
+		reason, advice, _ := diagnose.Explain(err)
+		p.problem("start", advice, "%s", reason)
 		return
 	}
 	conn := w.(*rawclient.PoolConn) // that is what a Pool opens
@@ -140,7 +136,7 @@ func (p *prober) sayNoAnswer(x *rawclient.Exchange) {
 	case exited && exit.Signal != "":
 		p.problem("start", "run the command by hand and look at what it says", "it was ended by a signal (%s) before it answered", exit.Signal)
 	case exited:
-		advice := proc.PassHint(exit.Withheld, true)
+		advice := strings.TrimPrefix(diagnose.Subject{CommandLine: true}.Withheld(exit), "; ")
 		if advice == "" {
 			advice = "run the command by hand; it may want an argument, or a variable that is withheld (-e NAME passes one on)"
 		}

@@ -39,8 +39,8 @@ func (p *prober) network(ctx context.Context, h *rawclient.HTTP) bool {
 		found, err := net.DefaultResolver.LookupHost(ctx, host)
 		if err != nil {
 			p.Verdict = Unreachable
-			_, advice, _ := h.Explain(err)
-			p.problem("dns", advice, "%s has no address: %s", host, withoutServer(err))
+			reason, advice, _ := h.Explain(err)
+			p.problem("dns", advice, "%s", reason)
 			return false
 		}
 		p.ok("dns", "%s, %v", strings.Join(found[:min(len(found), 4)], ", "), humanize.Duration(time.Since(began)))
@@ -49,8 +49,8 @@ func (p *prober) network(ctx context.Context, h *rawclient.HTTP) bool {
 	nc, err := (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(host, port))
 	if err != nil {
 		p.Verdict = Unreachable
-		_, advice, _ := h.Explain(err)
-		p.problem("tcp", cmp.Or(advice, "check the address, and whether a firewall or a VPN is in the way"), "port %s of %s: %s", port, host, dialReason(err))
+		reason, advice, _ := h.Explain(err)
+		p.problem("tcp", advice, "%s", reason)
 		return false
 	}
 	defer nc.Close()
@@ -62,24 +62,6 @@ func (p *prober) network(ctx context.Context, h *rawclient.HTTP) bool {
 		return true
 	}
 	return p.handshake(ctx, nc, h)
-}
-
-// withoutServer says why a name has no address, without the name server.
-func withoutServer(err error) string {
-	if e, ok := errors.AsType[*net.DNSError](err); ok {
-		return e.Err
-	}
-	return err.Error()
-}
-
-func dialReason(err error) string {
-	if e, ok := errors.AsType[*net.OpError](err); ok {
-		err = e.Err
-	}
-	if errors.Is(err, context.DeadlineExceeded) {
-		return "no answer in time"
-	}
-	return strings.TrimPrefix(err.Error(), "connect: ")
 }
 
 // handshake looks at TLS.
@@ -94,8 +76,8 @@ func (p *prober) handshake(ctx context.Context, nc net.Conn, h *rawclient.HTTP) 
 	if err := conn.HandshakeContext(ctx); err != nil {
 		p.Verdict = Unreachable
 		reason, advice, known := h.Explain(err)
-		if !known {
-			reason, advice = strings.TrimPrefix(reason, "tls: "), "look at the server's log of TLS"
+		if !known || errors.Is(err, context.DeadlineExceeded) {
+			reason, advice = strings.TrimPrefix(reason, "tls: "), "check the server's log"
 		}
 		p.problem("tls", advice, "%s", reason)
 		return false

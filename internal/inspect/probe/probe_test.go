@@ -201,10 +201,10 @@ func TestWhatIsNotThereIsNamed(t *testing.T) {
 	closed := httptest.NewServer(http.NotFoundHandler())
 	closed.Close()
 	for want, spec := range map[string]*target.Spec{
-		"start: it cannot be started":                {Command: []string{"/nonexistent/server"}},
-		"tcp: port":                                  {URL: closed.URL},
-		"dns: dragoman-probe.invalid has no address": {URL: "http://dragoman-probe.invalid/mcp"},
-		"connect: ":                                  {URL: "tcp:" + strings.TrimPrefix(closed.URL, "http://")},
+		"start: cannot start":                      {Command: []string{"/nonexistent/server"}},
+		"tcp: nothing listens at ":                 {URL: closed.URL},
+		"dns: unknown host dragoman-probe.invalid": {URL: "http://dragoman-probe.invalid/mcp"},
+		"connect: ": {URL: "tcp:" + strings.TrimPrefix(closed.URL, "http://")},
 	} {
 		t.Run(want, func(t *testing.T) {
 			t.Parallel()

@@ -39,7 +39,7 @@ type Verdict string
 const (
 	Works         Verdict = "works"
 	Problems      Verdict = "problems"
-	Authorization Verdict = "authorization" // it wants to know who asks
+	Authorization Verdict = "authorization" // it requires authentication
 	Unreachable   Verdict = "unreachable"   // it is not there, or does not answer
 )
 
@@ -141,7 +141,7 @@ func (r *Report) WriteText(w io.Writer, fit func(text string, column int) string
 	}
 	switch n := r.Problems(); {
 	case r.Verdict == Authorization:
-		b.WriteString("it wants to know who asks\n")
+		b.WriteString("it requires authentication\n")
 	case r.Verdict == Unreachable:
 		b.WriteString("it cannot be used\n")
 	case n == 1:

@@ -12,6 +12,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/inspect/check"
 	"github.com/dragoman-mcp/dragoman/internal/inspect/rawclient"
 	"github.com/dragoman-mcp/dragoman/internal/target"
+	"github.com/dragoman-mcp/dragoman/internal/target/diagnose"
 	"github.com/dragoman-mcp/dragoman/internal/util/humanize"
 	"github.com/dragoman-mcp/dragoman/internal/util/redact"
 	"github.com/dragoman-mcp/dragoman/internal/wire/httpclient"
@@ -166,7 +167,8 @@ func (p *prober) refused(transport, method string, r *rawclient.Reply) {
 func adviceFor(method string, status int) string {
 	switch status {
 	case http.StatusNotFound:
-		return (&protocol.StatusError{Status: status}).Advice()
+		_, advice, _ := diagnose.Explain(&protocol.StatusError{Status: status})
+		return advice
 	case http.StatusMethodNotAllowed:
 		return "the path does not take " + method + ": it may be that of HTTP+SSE, or a page"
 	case http.StatusNotAcceptable:

@@ -17,6 +17,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/target"
+	"github.com/dragoman-mcp/dragoman/internal/target/diagnose"
 	"github.com/dragoman-mcp/dragoman/internal/util/redact"
 	"github.com/dragoman-mcp/dragoman/internal/wire/httpclient"
 	"github.com/dragoman-mcp/dragoman/internal/wire/httpframe"
@@ -58,9 +59,9 @@ func NewHTTP(s *target.Spec) (*HTTP, error) {
 	return h, nil
 }
 
-// Explain says why a connection has failed, and what to do about it, if that is known.
+// Explain returns why a connection has failed, and what to do about it, if that is known.
 func (h *HTTP) Explain(err error) (reason, advice string, known bool) {
-	return httpclient.Explain(h.signed.Explained(err, h.At))
+	return diagnose.Explain(h.signed.Explained(err, h.At))
 }
 
 // Close closes its connections.

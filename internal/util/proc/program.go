@@ -118,16 +118,3 @@ func Advice(err error) string {
 	}
 	return "check who may enter its directory"
 }
-
-// PassHint says how variables are passed on to a program that did not get them: by flags of the command
-// line, or in a configuration. It is empty for none, and stands behind a reason.
-func PassHint(names []string, commandLine bool) string {
-	if len(names) == 0 {
-		return ""
-	}
-	all := strings.Join(names, ", ")
-	if commandLine {
-		return "not passed on to it: " + all + "; to pass on: -e " + strings.Join(names, " -e ")
-	}
-	return "not passed on to it: " + all + "; to pass on: inherit: [" + all + "]"
-}

@@ -45,18 +45,6 @@ func (e *ConnError) Outcome() string {
 	return protocol.OutcomeNotSent
 }
 
-// Explain returns why a request has failed, and what to do about it, if the error is a *ConnError or
-// a *protocol.StatusError. Of another error only the text is known.
-func Explain(err error) (reason, advice string, known bool) {
-	if e, ok := errors.AsType[*ConnError](err); ok {
-		return e.Reason, e.Advice, true
-	}
-	if e, ok := errors.AsType[*protocol.StatusError](err); ok {
-		return e.Error(), e.Advice(), true
-	}
-	return err.Error(), "", false
-}
-
 // Explained returns the error of a request to a URL as a *ConnError, if the reason is known, or
 // as it is, but without the URL, which may hold secrets.
 func (c *Client) Explained(err error, at *url.URL) error {
@@ -94,13 +82,13 @@ func explain(err error, at *url.URL, certified bool) *ConnError {
 	_, noTLS := errors.AsType[tls.RecordHeaderError](err)
 	switch {
 	case errors.Is(err, http.ErrSchemeMismatch):
-		return &ConnError{Reason: at.Host + " speaks plain HTTP, and is asked by " + strings.ToUpper(at.Scheme), Advice: "begin the URL with " + otherScheme(at) + ":// if that is meant, or name the port that speaks TLS"}
+		return &ConnError{Reason: at.Host + " speaks plain HTTP, but the URL says " + at.Scheme + "://", Advice: "begin the URL with " + otherScheme(at) + ":// if that is meant, or name the port that speaks TLS"}
 	case noTLS:
 		return &ConnError{Reason: at.Host + " does not speak TLS", Advice: "check the port of the URL, or begin it with " + otherScheme(at) + ":// if that is meant"}
 	case strings.Contains(err.Error(), `malformed HTTP response "\x15\x03`): // an alert of TLS; the error has no type
 		return speaksTLS(at)
 	case timeout && strings.Contains(err.Error(), "TLS handshake timeout"): // nor has this one
-		return &ConnError{Reason: fmt.Sprintf("%s takes connections, and makes no TLS handshake within %v", at.Host, connectTimeout), Advice: "check the port of the URL, and the server"}
+		return &ConnError{Reason: fmt.Sprintf("%s accepts connections, but makes no TLS handshake within %v", at.Host, connectTimeout), Advice: "check the port of the URL, and the server"}
 	case op != nil && op.Op == "proxyconnect":
 		return &ConnError{Reason: "the proxy cannot be reached: " + op.Err.Error(), Advice: checkProxy}
 	case op != nil && op.Op == "dial":
@@ -108,7 +96,7 @@ func explain(err error, at *url.URL, certified bool) *ConnError {
 	case op != nil && op.Op == "remote error":
 		return explainAlert(op, certified)
 	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE):
-		e := &ConnError{Reason: at.Host + " has closed the connection without an answer (" + err.Error() + ")", Advice: "look into its log, and that of a proxy before it", lost: true}
+		e := &ConnError{Reason: at.Host + " closed the connection without an answer (" + err.Error() + ")", Advice: "check its log, and that of a proxy before it", lost: true}
 		if at.Scheme == "http" || at.Scheme == "ws" {
 			e.Advice += "; if it speaks TLS, begin the URL with " + otherScheme(at) + "://"
 		}
@@ -119,7 +107,7 @@ func explain(err error, at *url.URL, certified bool) *ConnError {
 
 // speaksTLS is why a plain request was not understood.
 func speaksTLS(at *url.URL) *ConnError {
-	return &ConnError{Reason: at.Host + " speaks TLS, and is asked by plain " + strings.ToUpper(at.Scheme), Advice: "begin the URL with " + otherScheme(at) + "://"}
+	return &ConnError{Reason: at.Host + " speaks TLS, but the URL says " + at.Scheme + "://", Advice: "begin the URL with " + otherScheme(at) + "://"}
 }
 
 // otherScheme returns the scheme of a URL with TLS if it has none, and without it if it has.
@@ -133,11 +121,11 @@ func otherScheme(at *url.URL) string {
 // explainName says why a name has no address.
 func explainName(dns *net.DNSError, op *net.OpError) *ConnError {
 	e := &ConnError{
-		Reason: fmt.Sprintf("the host %s is not known (%s)", dns.Name, dns.Err),
+		Reason: fmt.Sprintf("unknown host %s (%s)", dns.Name, dns.Err),
 		Advice: "check its spelling, and whether the DNS of this machine knows it: it may take a VPN, or a proxy (--proxy)",
 	}
 	if !dns.IsNotFound {
-		e.Reason = fmt.Sprintf("the address of %s cannot be found out (%s)", dns.Name, dns.Err)
+		e.Reason = fmt.Sprintf("cannot resolve the host %s (%s)", dns.Name, dns.Err)
 		e.Advice = "check the network and the DNS of this machine"
 	}
 	if op != nil && op.Op == "proxyconnect" {
@@ -156,13 +144,13 @@ func explainDial(op *net.OpError, timeout bool) *ConnError {
 	if call, ok := errors.AsType[syscall.Errno](op.Err); ok {
 		reason = call.Error() // without the name of the system call
 	}
-	e := &ConnError{Reason: fmt.Sprintf("there is no connection to %s (%s)", to, reason), Advice: checkNetwork}
+	e := &ConnError{Reason: fmt.Sprintf("no connection to %s (%s)", to, reason), Advice: checkNetwork}
 	switch {
 	case errors.Is(op.Err, syscall.ECONNREFUSED):
 		e.Reason = fmt.Sprintf("nothing listens at %s (%s)", to, reason)
-		e.Advice = "check that the server runs, and the host and the port"
+		e.Advice = "check that the server is running, and the host and the port"
 	case timeout:
-		e.Reason = fmt.Sprintf("there is no connection to %s within %v", to, connectTimeout)
+		e.Reason = fmt.Sprintf("no connection to %s within %v", to, connectTimeout)
 		e.Advice = "check the address, and whether a firewall or a VPN is in the way"
 	}
 	return e
@@ -191,8 +179,8 @@ func explainCertificate(err *tls.CertificateVerificationError, at *url.URL) *Con
 	}
 	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
 		return &ConnError{
-			Reason: "its certificate is signed by nobody who is trusted here" + shown,
-			Advice: "if it is the right one, have its authority trusted: by --ca-file FILE, tls.ca in a configuration, or the variable SSL_CERT_FILE",
+			Reason: "its certificate is signed by an unknown authority" + shown,
+			Advice: "if it is the right one, trust its authority: by --ca-file FILE, tls.ca in a configuration, or the variable SSL_CERT_FILE",
 		}
 	}
 	return &ConnError{Reason: "its certificate cannot be trusted (" + oneLine(err.Err.Error()) + ")" + shown, Advice: "have the server show another one"}
@@ -220,9 +208,9 @@ func explainAlert(op *net.OpError, certified bool) *ConnError {
 	case certified && slices.ContainsFunc(aboutOurs, is):
 		what = "does not accept our client certificate"
 	case !certified && is(certificateRequired):
-		what = "wants a client certificate"
+		what = "requires a client certificate"
 	case !certified && (is(badCertificate) || is(handshakeFailure)):
-		what = "refuses the connection: it may want a client certificate"
+		what = "refuses the connection: it may require a client certificate"
 	default:
 		return nil
 	}

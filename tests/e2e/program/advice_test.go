@@ -131,7 +131,7 @@ func TestErrorsAdvise(t *testing.T) {
 	}
 	nobody := "http://" + gone.Addr().String()
 	_ = gone.Close()
-	const authority = "have its authority trusted: by --ca-file FILE, tls.ca in a configuration, or the variable SSL_CERT_FILE"
+	const authority = "trust its authority: by --ca-file FILE, tls.ca in a configuration, or the variable SSL_CERT_FILE"
 	private, plain := certified(t, "private.example", tomorrow, "127.0.0.1", "a.example"), strings.TrimPrefix(at, "http")
 	for name, test := range map[string]struct {
 		url   string
@@ -140,10 +140,10 @@ func TestErrorsAdvise(t *testing.T) {
 		want  []string // besides, run says it too
 	}{
 		"401": {at + "/401", nil, protocol.CodeUnavailable, []string{
-			"wants to know who asks, and does not say where to sign in (401 Unauthorized: go away, api_key=[redacted])", "-H 'Authorization: Bearer TOKEN'", "dragoman login " + at + "/401",
+			"requires authentication, and advertises no authorization server (401 Unauthorized: go away, api_key=[redacted])", "-H 'Authorization: Bearer TOKEN'", "dragoman login " + at + "/401",
 		}},
 		"401, a header was sent":          {at + "/401", []string{"-H", "Authorization: Bearer hush"}, protocol.CodeUnavailable, []string{"refuses the Authorization header that is configured", "correct it"}},
-		"401, another kind":               {at + "/basic", nil, protocol.CodeUnavailable, []string{"wants an Authorization header of the kind Basic"}},
+		"401, another kind":               {at + "/basic", nil, protocol.CodeUnavailable, []string{"requires an Authorization header of the scheme Basic"}},
 		"401, a header was sent, expired": {at + "/expired", []string{"-H", "Authorization: Bearer hush"}, protocol.CodeUnavailable, []string{"(401 Unauthorized: the token has expired)"}},
 		"401, and no way to sign in":      {at + "/lost", nil, protocol.CodeUnavailable, []string{"401 Unauthorized: who are you?; how to sign in at 127.0.0.1:", "cannot be found out: ", "-H 'Authorization: Bearer TOKEN'"}},
 		"403, a scope":                    {at + "/scope", []string{"-H", "Authorization: Bearer hush"}, protocol.CodeUnavailable, []string{"(403 Forbidden: the scope files:write is needed)"}},
@@ -155,16 +155,16 @@ func TestErrorsAdvise(t *testing.T) {
 		"not found":                       {at + "/nothing", nil, protocol.CodeUnavailable, []string{"404 Not Found", "check the path of the URL"}},
 		"rate":                            {at + "/429", nil, protocol.CodeOverloaded, []string{"429 Too Many Requests: slow down; it asks to wait 7s"}},
 		"overload":                        {at + "/503", nil, protocol.CodeOverloaded, []string{"503 Service Unavailable; it asks to wait 1h0m0s"}},
-		"no answer":                       {at + "/cut", nil, protocol.CodeLost, []string{"has closed the connection without an answer", "if it speaks TLS, begin the URL with https://"}},
-		"unknown authority":               {private, nil, protocol.CodeUnavailable, []string{"signed by nobody who is trusted here; it shows one of CN=private.example, signed by itself, for a.example, 127.0.0.1, valid until " + tomorrow.UTC().Format(time.DateOnly), authority}},
-		"unknown authority, WebSocket":    {"wss" + strings.TrimPrefix(private, "https"), nil, protocol.CodeUnavailable, []string{"signed by nobody who is trusted here; it shows one of CN=private.example", authority}},
+		"no answer":                       {at + "/cut", nil, protocol.CodeLost, []string{"closed the connection without an answer", "if it speaks TLS, begin the URL with https://"}},
+		"unknown authority":               {private, nil, protocol.CodeUnavailable, []string{"signed by an unknown authority; it shows one of CN=private.example, signed by itself, for a.example, 127.0.0.1, valid until " + tomorrow.UTC().Format(time.DateOnly), authority}},
+		"unknown authority, WebSocket":    {"wss" + strings.TrimPrefix(private, "https"), nil, protocol.CodeUnavailable, []string{"signed by an unknown authority; it shows one of CN=private.example", authority}},
 		"wrong name":                      {certified(t, "wrong.example", tomorrow, "wrong.example"), nil, protocol.CodeUnavailable, []string{"its certificate is not for 127.0.0.1; it shows one of CN=wrong.example", "use a name of the certificate in the URL"}},
 		"expired":                         {certified(t, "old.example", time.Now().Add(-24*time.Hour), "127.0.0.1"), nil, protocol.CodeUnavailable, []string{"its certificate has expired, on ", "CN=old.example", "have the server renew it"}},
-		"plain HTTP where TLS is":         {"http" + strings.TrimPrefix(private, "https"), nil, protocol.CodeUnavailable, []string{"speaks TLS, and is asked by plain HTTP; begin the URL with https://"}},
-		"TLS where plain HTTP is":         {"https" + plain, nil, protocol.CodeUnavailable, []string{"speaks plain HTTP, and is asked by HTTPS; begin the URL with http://"}},
-		"TLS where a plain socket is":     {"wss" + plain, nil, protocol.CodeUnavailable, []string{"speaks plain HTTP, and is asked by WSS; begin the URL with ws://"}},
+		"plain HTTP where TLS is":         {"http" + strings.TrimPrefix(private, "https"), nil, protocol.CodeUnavailable, []string{"speaks TLS, but the URL says http://; begin the URL with https://"}},
+		"TLS where plain HTTP is":         {"https" + plain, nil, protocol.CodeUnavailable, []string{"speaks plain HTTP, but the URL says https://; begin the URL with http://"}},
+		"TLS where a plain socket is":     {"wss" + plain, nil, protocol.CodeUnavailable, []string{"speaks plain HTTP, but the URL says wss://; begin the URL with ws://"}},
 		"unknown host":                    {"http://no-such-host.invalid/mcp", []string{"--allow-http"}, protocol.CodeUnavailable, []string{"no-such-host.invalid", "DNS of this machine"}},
-		"nobody":                          {nobody, nil, protocol.CodeUnavailable, []string{"nothing listens at " + strings.TrimPrefix(nobody, "http://") + " (connection refused); check that the server runs, and the host and the port"}},
+		"nobody":                          {nobody, nil, protocol.CodeUnavailable, []string{"nothing listens at " + strings.TrimPrefix(nobody, "http://") + " (connection refused); check that the server is running, and the host and the port"}},
 		"no proxy":                        {"http://mcp.example.com", []string{"--allow-http", "--proxy", nobody}, protocol.CodeUnavailable, []string{"the proxy cannot be reached", "check the proxy: --proxy"}},
 		"no answer in time":               {silent(t), []string{"--connect-timeout", "1"}, protocol.CodeTimeout, []string{"does not answer within 1s; allow more time by --connect-timeout, or by connectTimeout in a configuration"}},
 		"no answer in time, of a child":   {"", []string{"--connect-timeout", "1s", "--", "sleep", "100"}, protocol.CodeTimeout, []string{"does not answer within 1s; allow more time by --connect-timeout"}},
@@ -223,7 +223,7 @@ func TestWhereASignInIsNeededTheCommandIsNamed(t *testing.T) {
 func TestAdviceForWhoUsesAServerNamesCommands(t *testing.T) {
 	t.Parallel()
 	for code, want := range map[int]string{
-		http.StatusUnauthorized:   "-H 'Authorization: Bearer TOKEN', or --server-token-file; if it has a sign-in: dragoman login ",
+		http.StatusUnauthorized:   "-H 'Authorization: Bearer TOKEN' (headers in a configuration), or --server-token-file; if it has a sign-in: dragoman login ",
 		http.StatusNotImplemented: "it may be no MCP server, or the path of the URL is another one; to see what is there: dragoman probe ",
 	} {
 		web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }))

@@ -175,7 +175,7 @@ func TestRunSaysWhyAServerDoesNotComeUp(t *testing.T) {
 		{[]string{"run", "--listen", "127.0.0.1:0", "--", "sh", "-c", "read line; exit 6"},
 			[]string{"did not come up", "status 6"}},
 		{[]string{"run", "--listen", "127.0.0.1:0", "does-not-exist-anywhere", "--x"},
-			[]string{`dragoman: cannot start "does-not-exist-anywhere": executable file not found`, "give the full path, or check --cwd and PATH"}},
+			[]string{`dragoman: cannot start "does-not-exist-anywhere": executable file not found`, "give the absolute path of the executable"}},
 		{[]string{"run", "--listen", "127.0.0.1:0", "localhost:3000/mcp"}, []string{"if it is a URL, begin it with http://"}},
 	} {
 		t.Run(strings.Join(test.args, " "), func(t *testing.T) {

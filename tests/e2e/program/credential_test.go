@@ -145,10 +145,10 @@ func TestConnectShowsItsCertificateToAServerThatWantsOne(t *testing.T) {
 			connect := []string{"connect", s.URL, "--ca-file", ca}
 			useServer(t, startMain(t, append(connect, "--cert-file", tokenIn(t, text))...))
 			for want, args := range map[string][]string{
-				"want a client certificate (":                       nil,
+				"require a client certificate (":                    nil,
 				"the server does not accept our client certificate": {"--cert-file", tokenIn(t, other)},
 			} {
-				if got := startMain(t, append(connect, args...)...).say(peertest.Hello(t).String()); !strings.Contains(strings.Replace(got, "wants", "want", 1), want) || !strings.Contains(got, "name one that it accepts by --cert-file") {
+				if got := startMain(t, append(connect, args...)...).say(peertest.Hello(t).String()); !strings.Contains(strings.Replace(got, "requires", "require", 1), want) || !strings.Contains(got, "name one that it accepts by --cert-file") {
 					t.Errorf("%q is answered %s, want %s", args, got, want)
 				}
 			}

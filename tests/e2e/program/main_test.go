@@ -183,7 +183,7 @@ func TestMistakesAreExplained(t *testing.T) {
 		{[]string{"runn"}, `unknown command "runn"`},
 		{[]string{"everything", "--nope"}, "unknown flag: --nope"},
 		{[]string{"run", "--listen", "nowhere"}, "--listen nowhere has no port; write nowhere:8808"},
-		{[]string{"run", "--listen", "127.0.0.1:0", "-e", "PATH=/a:/b:/c:/d", "--", "no-such-server"}, `cannot start "no-such-server": executable file not found in $PATH (searched the 4 directories of PATH); give the full path`},
+		{[]string{"run", "--listen", "127.0.0.1:0", "-e", "PATH=/a:/b:/c:/d", "--", "no-such-server"}, `cannot start "no-such-server": executable file not found in $PATH (searched the 4 directories of PATH); install it, extend PATH, or give the absolute path`},
 		{[]string{"run", "--listen", "192.0.2.1:0"}, "choose another address with --listen"},
 		{[]string{"token", "nwe"}, `unknown command "nwe"; did you mean "new"? dragoman token --help lists them`},
 	} {
