@@ -1,7 +1,7 @@
 package rules
 
 import (
-	"fmt"
+	"encoding/binary"
 	"slices"
 	"strings"
 
@@ -62,9 +62,12 @@ func (g *Grant) Key() string {
 	if g == nil {
 		return ""
 	}
-	text := fmt.Appendf(nil, "%q", g.caller.Scopes)
+	var text []byte
+	for _, scope := range g.caller.Scopes {
+		text = append(append(text, scope...), 0)
+	}
 	for _, r := range g.rules {
-		text = fmt.Appendf(text, " %p", r)
+		text = binary.AppendUvarint(text, uint64(r.at))
 	}
 	return string(text)
 }

@@ -30,6 +30,7 @@ func Parse(texts []string, o *ParseOptions) (set *Set, wrong map[int]error) {
 			wrong[i] = err
 			continue
 		}
+		r.at = len(set.list)
 		set.list = append(set.list, r)
 	}
 	return set, wrong

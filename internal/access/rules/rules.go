@@ -41,6 +41,7 @@ const Groups = "groups"
 // A Rule allows or denies something to somebody. An empty list means all.
 type Rule struct {
 	text string // as it was written
+	at   int    // in its set
 
 	deny    bool
 	who     []matcher

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,14 +22,25 @@ import (
 // A server has a list of tools, and others for clients with extensions.
 type server struct {
 	*Catalog
-	tools     string // names, with blanks between
-	attrs     string // further members of the result
-	slow      time.Duration
-	err       error // of lists for extensions
-	asked     int   // for the shared list
-	extended  int   // for lists for extensions
-	own       int   // for lists of callers' own
-	announced []string
+	tools    string // names, with blanks between
+	attrs    string // further members of the result
+	slow     time.Duration
+	err      error // of lists for extensions
+	asked    int   // for the shared list
+	extended int   // for lists for extensions
+	own      int   // for lists of callers' own
+
+	mu        sync.Mutex
+	announced []string // guarded by mu
+}
+
+// told returns the notifications since it was last called.
+func (s *server) told() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	told := s.announced
+	s.announced = nil
+	return told
 }
 
 func newServer(modern bool) *server {
@@ -50,9 +62,13 @@ func newServer(modern bool) *server {
 			}
 			return s.result(extra), nil
 		},
-		Start:    func(f func()) bool { go f(); return true }, // ends with the list
-		Announce: func(note string) { s.announced = append(s.announced, note) },
-		Store:    store.NewMemory(nil), Key: "s", Log: slog.New(slog.DiscardHandler), Redact: error.Error,
+		Start: func(f func()) bool { go f(); return true }, // ends with the list
+		Announce: func(note string) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.announced = append(s.announced, note)
+		},
+		Store: store.NewMemory(nil), Key: "s", Log: slog.New(slog.DiscardHandler), Redact: error.Error,
 	})
 	s.Learn([]byte(`{"capabilities":{"tools":{}}}`), modern)
 	return s
@@ -148,7 +164,7 @@ func TestSharedListIsFetchedWhenItHasChangedOnly(t *testing.T) {
 		s := newServer(false)
 		s.Begin()
 		s.refresh(t)
-		s.announced = nil
+		s.told()
 		for range 3 {
 			for _, c := range []*dragoman.Caller{ada, bob} {
 				if got := s.read(t, c, ""); got != "a" {
@@ -162,14 +178,15 @@ func TestSharedListIsFetchedWhenItHasChangedOnly(t *testing.T) {
 		list := s.KnownTools(View{Caller: ada})
 		time.Sleep(Age + time.Second)
 		s.read(t, ada, "") // has it fetched again
-		if s.asked != 2 || s.KnownTools(View{Caller: bob}) != list || len(s.announced) > 0 {
-			t.Errorf("after %v: asked %d times, announced %q; the list that has not changed was parsed again: %t", Age, s.asked, s.announced, s.KnownTools(View{Caller: bob}) != list)
+		if told := s.told(); s.asked != 2 || s.KnownTools(View{Caller: bob}) != list || len(told) > 0 {
+			t.Errorf("after %v: asked %d times, announced %q; the list that has not changed was parsed again: %t", Age, s.asked, told, s.KnownTools(View{Caller: bob}) != list)
 		}
 		s.tools = "a b"
 		s.Changed(true, nil, protocol.NoteToolsChanged)
 		s.refresh(t)
-		if got := s.read(t, ada, ""); got != "a b" || s.asked != 3 || !slices.Equal(s.announced, []string{protocol.NoteToolsChanged}) {
-			t.Errorf("after a notification: %q, asked %d times, announced %q", got, s.asked, s.announced)
+		got, told := s.read(t, ada, ""), s.told()
+		if got != "a b" || s.asked != 3 || !slices.Equal(told, []string{protocol.NoteToolsChanged}) {
+			t.Errorf("after a notification: %q, asked %d times, announced %q", got, s.asked, told)
 		}
 	})
 }
