@@ -201,7 +201,7 @@ func (c *Call) inputResult(e *inputRequired) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		result["requestState"] = c.server.sealer.Seal("call", callState{time.Now().Add(stateLife).Unix(), c.principal, same, asked, e.keep})
+		result["requestState"] = c.server.sealer.Seal("call", c.principal, callState{time.Now().Add(stateLife).Unix(), same, asked, e.keep})
 	}
 	return result, nil
 }
@@ -213,7 +213,6 @@ const stateLife = 10 * time.Minute
 // rounds.
 type callState struct {
 	Expires int64    `json:"e"` // in seconds since 1970
-	Caller  string   `json:"c"` // principal
 	Digest  []byte   `json:"d"` // of method and params
 	Asked   []string `json:"a,omitempty"`
 	Earlier answers  `json:"r,omitempty"`
@@ -229,9 +228,10 @@ func (c *Call) readRounds() (refusal *dragoman.Error) {
 		return nil
 	}
 	var st callState
-	err := c.server.sealer.Open(text, "call", &st)
+	sealed, _ := dragoman.Text(text)
+	err := c.server.sealer.Open(sealed, "call", c.principal, &st)
 	same, wrong := rounds.Digest(c.req)
-	if err != nil || wrong != nil || st.Caller != c.principal || !bytes.Equal(st.Digest, same) {
+	if err != nil || wrong != nil || !bytes.Equal(st.Digest, same) {
 		return invalid("params.requestState is not one that this server gave for this call; " +
 			"send it back as it came, with the same params, or call without it and without inputResponses")
 	}

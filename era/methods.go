@@ -12,6 +12,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/era/internal/rounds"
+	"github.com/dragoman-mcp/dragoman/internal/wire/token"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -59,7 +60,7 @@ type methodServer struct {
 	opts    *FrontOptions
 	info    json.RawMessage // who it is
 	modern  []protocol.Revision
-	sealer  *rounds.Sealer // of request states
+	sealer  *token.Sealer // of request states
 }
 
 // Call implements dragoman.Peer.

@@ -2,16 +2,14 @@ package gateway
 
 import (
 	"context"
-	"crypto/hmac"
 	"crypto/sha256"
-	"encoding/base64"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 
 	"github.com/dragoman-mcp/dragoman"
+	"github.com/dragoman-mcp/dragoman/internal/wire/token"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -26,9 +24,7 @@ type tags struct {
 }
 
 func newTags(key []byte, server string, anyone func() bool) *tags {
-	mac := hmac.New(sha256.New, key)
-	mac.Write([]byte(server))
-	return &tags{key: mac.Sum(nil), anyone: anyone}
+	return &tags{key: token.Derive(key, "tags of "+server), anyone: anyone}
 }
 
 // owner returns to whom something is bound. All who have proven nothing are one. Without tags
@@ -92,7 +88,7 @@ func (o owner) given(kind string, own []byte) []byte {
 }
 
 // marked is given, with what that is known by.
-func (o owner) marked(kind string, own []byte) (given []byte, known mark) {
+func (o owner) marked(kind string, own []byte) (given []byte, known token.Tag) {
 	text, isText := dragoman.Text(own)
 	if !isText {
 		kind, text = kind+" as JSON", string(own)
@@ -101,9 +97,6 @@ func (o owner) marked(kind string, own []byte) (given []byte, known mark) {
 	return dragoman.Quote(text + tagMark + known.String()), known
 }
 
-// String returns a mark as it is written behind what was given.
-func (m mark) String() string { return base64.RawURLEncoding.EncodeToString(m[:]) }
-
 // newTask returns what the principal is given for the id of a new task of its own.
 func (o owner) newTask(id []byte) []byte {
 	given, known := o.marked(taskName, id)
@@ -111,17 +104,7 @@ func (o owner) newTask(id []byte) []byte {
 	return given
 }
 
-func (o owner) mark(kind, own string) mark {
-	mac := hmac.New(sha256.New, o.key)
-	var buf [128]byte
-	text := buf[:0]
-	for _, part := range [...]string{kind, o.principal, own} {
-		text = strconv.AppendInt(text, int64(len(part)), 10)
-		text = append(append(append(text, ' '), part...), ' ')
-	}
-	mac.Write(text)
-	return mark(mac.Sum(nil)[:markSize])
-}
+func (o owner) mark(kind, own string) token.Tag { return token.TagOf(o.key, kind, o.principal, own) }
 
 // own returns the server's own of what a principal sends back, if it was given it.
 func (o owner) own(kind string, given []byte) (own []byte, ok bool) {
@@ -130,11 +113,11 @@ func (o owner) own(kind string, given []byte) (own []byte, ok bool) {
 	if at < 0 {
 		return nil, false
 	}
-	text, sum := text[:at], []byte(text[at+1:])
+	text, tag := text[:at], text[at+1:]
 	switch {
-	case hmac.Equal([]byte(o.mark(kind, text).String()), sum):
+	case o.mark(kind, text).Is(tag):
 		return dragoman.Quote(text), true
-	case hmac.Equal([]byte(o.mark(kind+" as JSON", text).String()), sum):
+	case o.mark(kind+" as JSON", text).Is(tag):
 		return []byte(text), true
 	}
 	return nil, false
@@ -340,21 +323,15 @@ const (
 	maxGivenEach = 2_000
 )
 
-// A mark is what a task that was given out is known by, however long its id is: it is bound to the
-// caller and to the id.
-type mark [markSize]byte
-
-const markSize = 16
-
 // given are the tasks that were given out. When there are too many, the oldest of the caller goes
 // that has most.
 type given struct {
 	mu    sync.Mutex
-	known map[mark]struct{}
-	of    map[[sha256.Size]byte][]mark // by caller, oldest first
+	known map[token.Tag]struct{}
+	of    map[[sha256.Size]byte][]token.Tag // by caller, oldest first
 }
 
-func (g *given) add(principal string, task mark) {
+func (g *given) add(principal string, task token.Tag) {
 	who := sha256.Sum256([]byte(principal))
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -362,7 +339,7 @@ func (g *given) add(principal string, task mark) {
 		return
 	}
 	if g.known == nil {
-		g.known, g.of = make(map[mark]struct{}), make(map[[sha256.Size]byte][]mark)
+		g.known, g.of = make(map[token.Tag]struct{}), make(map[[sha256.Size]byte][]token.Tag)
 	}
 	switch {
 	case len(g.of[who]) >= maxGivenEach:
@@ -391,7 +368,7 @@ func (g *given) forget(who [sha256.Size]byte) {
 	}
 }
 
-func (g *given) has(task mark) bool {
+func (g *given) has(task token.Tag) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	_, ok := g.known[task]

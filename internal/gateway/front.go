@@ -19,6 +19,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/gateway/event"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/store"
 	"github.com/dragoman-mcp/dragoman/internal/util/limit"
+	"github.com/dragoman-mcp/dragoman/internal/wire/token"
 	"github.com/dragoman-mcp/dragoman/oauth"
 )
 
@@ -190,7 +191,7 @@ func (s *signIns) open(dir string, lasts time.Duration, disk *disk) (eventlog.Re
 	case s.store != nil:
 		return s.store, s.key, nil
 	case dir == "":
-		s.key = store.NewKey()
+		s.key = token.NewKey()
 		s.store = store.NewMemory(&store.Options{MaxRecords: authserver.MaxSignIns})
 		return s.store, s.key, nil
 	}

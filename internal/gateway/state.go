@@ -13,6 +13,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/eventlog"
 	"github.com/dragoman-mcp/dragoman/internal/gateway/store"
+	"github.com/dragoman-mcp/dragoman/internal/wire/token"
 )
 
 // stateDir returns the directory for what outlives the process, or "".
@@ -24,7 +25,7 @@ func (g *Gateway) openState() (lists eventlog.Records, err error) {
 	dir := g.stateDir()
 	if dir == "" {
 		g.store, g.events = store.NewMemory(&store.Options{MaxRecords: maxSessionRecords}), eventlog.NewMemory(nil)
-		g.boundKey = store.NewKey()
+		g.boundKey = token.NewKey()
 		return g.openCache(), nil
 	}
 	// The first one checks that no other user can write to the directory itself.

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/dragoman-mcp/dragoman"
-	"github.com/dragoman-mcp/dragoman/internal/gateway/store"
+	"github.com/dragoman-mcp/dragoman/internal/wire/token"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -49,7 +49,7 @@ func guardedServer(key []byte, name string, answers map[string]string) (*giver, 
 const legacyTask = `{"task":{"taskId":"1","status":"working"}}`
 
 func TestS23_WhatOneServerGaveIsNothingAtAnother(t *testing.T) {
-	key := store.NewKey()
+	key := token.NewKey()
 	answers := map[string]string{protocol.MethodCallTool: legacyTask, protocol.MethodListTools: `{"tools":[],"nextCursor":"2"}`, protocol.MethodGetTask: `{}`, protocol.MethodTaskResult: `{}`}
 	_, a := guardedServer(key, "a", answers)
 	_, b := guardedServer(key, "b", answers)
@@ -70,7 +70,7 @@ func TestS23_WhatOneServerGaveIsNothingAtAnother(t *testing.T) {
 }
 
 func TestS23_ListsOfTasksShowOnesOwn(t *testing.T) {
-	_, p := guardedServer(store.NewKey(), "a", map[string]string{
+	_, p := guardedServer(token.NewKey(), "a", map[string]string{
 		protocol.MethodCallTool: legacyTask, protocol.MethodListTasks: `{"tasks":[{"taskId":"1","status":"working"},{"taskId":"2","status":"working"}]}`,
 	})
 	task := dragoman.Member(asks(t, p, "anna", protocol.MethodCallTool, `{"name":"x","task":{}}`).Get("task"), taskName)
@@ -85,7 +85,7 @@ func TestS23_ListsOfTasksShowOnesOwn(t *testing.T) {
 }
 
 func TestWhatIsNoTextIsGivenBackAsItWas(t *testing.T) {
-	g, p := guardedServer(store.NewKey(), "a", map[string]string{protocol.MethodListTools: `{"tools":[],"nextCursor":2}`, protocol.MethodListPrompts: `{"prompts":[],"nextCursor":"2"}`})
+	g, p := guardedServer(token.NewKey(), "a", map[string]string{protocol.MethodListTools: `{"tools":[],"nextCursor":2}`, protocol.MethodListPrompts: `{"prompts":[],"nextCursor":"2"}`})
 	for method, want := range map[string]string{protocol.MethodListTools: `{"cursor":2}`, protocol.MethodListPrompts: `{"cursor":"2"}`} {
 		cursor := asks(t, p, "anna", method, `{}`).Get(nextName)
 		if got := asks(t, p, "anna", method, `{"cursor":`+string(cursor)+`}`); got.IsError() || g.last() != want {
@@ -99,7 +99,7 @@ func TestWhatIsNoTextIsGivenBackAsItWas(t *testing.T) {
 
 func TestWhereEverybodyMayComeInNothingIsBound(t *testing.T) {
 	g := &giver{answers: map[string]string{protocol.MethodCallTool: legacyTask, protocol.MethodGetTask: `{"taskId":"1"}`}}
-	p := asking{&filter{Peer: g, tags: newTags(store.NewKey(), "a", func() bool { return true })}}
+	p := asking{&filter{Peer: g, tags: newTags(token.NewKey(), "a", func() bool { return true })}}
 	if got := asks(t, p, "", protocol.MethodGetTask, `{"taskId":"1"}`); got.IsError() || string(got.Get(taskName)) != `"1"` {
 		t.Errorf("%s", got)
 	}
@@ -107,7 +107,7 @@ func TestWhereEverybodyMayComeInNothingIsBound(t *testing.T) {
 
 // TestS23_TaskStatusHasTheIdThatTheClientKnows has a server tell and ask a client of its task.
 func TestS23_TaskStatusHasTheIdThatTheClientKnows(t *testing.T) {
-	o, _ := newTags(store.NewKey(), "a", func() bool { return false }).owner(&dragoman.Caller{Principal: "anna"})
+	o, _ := newTags(token.NewKey(), "a", func() bool { return false }).owner(&dragoman.Caller{Principal: "anna"})
 	given := string(o.given(taskName, []byte(`"1"`)))
 	var seen []string
 	client := dragoman.Funcs{
@@ -151,7 +151,7 @@ func TestS23_TaskStatusHasTheIdThatTheClientKnows(t *testing.T) {
 
 func TestTheNewestTasksAreKnown(t *testing.T) {
 	var g given
-	id := func(i int) (m mark) { copy(m[:], strconv.Itoa(i)); return m }
+	id := func(i int) (m token.Tag) { copy(m[:], strconv.Itoa(i)); return m }
 	for i := range maxGivenEach + 10 {
 		g.add("ada", id(i))
 		g.add("ada", id(i))
@@ -169,7 +169,7 @@ func TestTheNewestTasksAreKnown(t *testing.T) {
 // Who makes many tasks has its own forgotten, and those of others stay.
 func TestTasksOfOneCallerLeaveRoomForOthers(t *testing.T) {
 	var g given
-	id := func(caller string, i int) (m mark) { copy(m[:], fmt.Sprint(i, caller)); return m }
+	id := func(caller string, i int) (m token.Tag) { copy(m[:], fmt.Sprint(i, caller)); return m }
 	for i := range 100 {
 		g.add("bob", id("bob", i))
 	}
@@ -194,7 +194,7 @@ func TestTasksOfOneCallerLeaveRoomForOthers(t *testing.T) {
 // What is kept of a task does not grow with its id.
 func TestIDsOfTasksAreNotKept(t *testing.T) {
 	answers := map[string]string{protocol.MethodCallTool: `{"task":{"taskId":"` + strings.Repeat("x", 1<<20) + `","status":"working"}}`}
-	g, p := guardedServer(store.NewKey(), "a", answers)
+	g, p := guardedServer(token.NewKey(), "a", answers)
 	long := dragoman.Member(asks(t, p, "anna", protocol.MethodCallTool, `{"name":"x","task":{}}`).Get("task"), taskName)
 	g.answers[protocol.MethodListTasks] = `{"tasks":[{"taskId":"` + strings.Repeat("x", 1<<20) + `"},{"taskId":"y"}]}`
 	if list := asks(t, p, "anna", protocol.MethodListTasks, `{}`).Get("tasks"); string(list) != `[{"taskId":`+string(long)+`}]` {

@@ -14,10 +14,12 @@ import (
 // good in its own session only.
 type cursor struct {
 	Session string          `json:"s"`
-	Owner   pool.Key        `json:"c"`
 	Method  string          `json:"m"`
 	Theirs  json.RawMessage `json:"t"`
 }
+
+// principal is whom cursors and states are sealed for.
+func (r *request) principal() string { return strconv.Quote(r.owner.Caller) + r.owner.Session }
 
 // list passes a request for a list on: one with a cursor to the session that the
 // cursor is of. With a session for each request cursors cannot be kept apart, so
@@ -28,7 +30,8 @@ func (s *Server) list(ctx context.Context, r *request) (*dragoman.Message, error
 		return s.forward(ctx, r)
 	}
 	var c cursor
-	if err := s.seal.Open(ours, "cursor", &c); err != nil || c.Owner != r.owner || c.Method != r.Method() {
+	sealed, _ := dragoman.Text(ours)
+	if err := s.seal.Open(sealed, "cursor", r.principal(), &c); err != nil || c.Method != r.Method() {
 		return r.Fail(invalid("params.cursor is not one that this list gave; begin anew without a cursor")), nil //nolint:nilerr // that is the answer
 	}
 	gone := invalid("params.cursor is of a session with the server that is over; begin anew without a cursor")
@@ -60,7 +63,7 @@ func (s *Server) list(ctx context.Context, r *request) (*dragoman.Message, error
 func (s *Server) page(r *request, ss *session, resp *dragoman.Message) (*dragoman.Message, error) {
 	edit, changed := resp.Edit(), false
 	if next := resp.Get("nextCursor"); len(next) > 0 && next[0] == '"' && !s.opts.PerRequest {
-		text := s.seal.Seal("cursor", cursor{ss.handle, r.owner, r.Method(), next})
+		text := s.seal.Seal("cursor", r.principal(), cursor{ss.handle, r.Method(), next})
 		edit, changed = edit.Set("nextCursor", strconv.AppendQuote(nil, text)), true
 	}
 	if ttl := s.opts.TTL.Milliseconds(); ttl > 0 {

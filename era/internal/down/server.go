@@ -14,6 +14,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/era/internal/pool"
 	"github.com/dragoman-mcp/dragoman/era/internal/rounds"
 	"github.com/dragoman-mcp/dragoman/internal/util/syncs"
+	"github.com/dragoman-mcp/dragoman/internal/wire/token"
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
@@ -182,7 +183,7 @@ type Server struct {
 	pool      *pool.Pool
 	suspended suspended
 	listens   listens
-	seal      *rounds.Sealer
+	seal      *token.Sealer
 	ids       atomic.Int64 // of requests that we make up
 }
 

@@ -168,12 +168,11 @@ func (c *pendingCall) forget() {
 
 // A state is what a requestState holds.
 type state struct {
-	ID      string   `json:"s"`
-	Owner   pool.Key `json:"c"`
-	Method  string   `json:"m"`
-	Digest  []byte   `json:"d"`
-	Expires int64    `json:"e"` // in milliseconds since 1970
-	Round   int      `json:"r"`
+	ID      string `json:"s"`
+	Method  string `json:"m"`
+	Digest  []byte `json:"d"`
+	Expires int64  `json:"e"` // in milliseconds since 1970
+	Round   int    `json:"r"`
 
 	// Visits are the web sites that the user was sent to, if that is what the
 	// round was about: then no call is suspended, and the retry is sent anew.
@@ -230,12 +229,12 @@ type asking struct {
 
 // ask returns the answer that asks for input. st is completed and sealed.
 func (s *Server) ask(r *request, ss *session, asked map[string]asking, st state) *dragoman.Message {
-	st.Owner, st.Method = r.owner, r.Method()
+	st.Method = r.Method()
 	st.Expires = time.Now().Add(s.opts.SuspendTimeout).UnixMilli()
 	result := map[string]any{
 		"resultType":    protocol.ResultInputRequired,
 		"inputRequests": asked,
-		"requestState":  s.seal.Seal("state", st),
+		"requestState":  s.seal.Seal("state", r.principal(), st),
 	}
 	if ss.info != nil {
 		result["_meta"] = map[string]json.RawMessage{protocol.MetaServerInfo: ss.info}
@@ -313,12 +312,9 @@ func (s *Server) readState(r *request) (st state, answers map[string]json.RawMes
 			return st, nil, refusal
 		}
 	}
-	err := s.seal.Open(text, "state", &st)
-	if err == nil && st.Owner != r.owner {
-		err = rounds.ErrAltered // what is somebody else's is nobody's
-	}
-	if err != nil {
-		return state{}, nil, invalid("params.requestState %v; send it back as it came", err)
+	sealed, _ := dragoman.Text(text)
+	if err := s.seal.Open(sealed, "state", r.principal(), &st); err != nil {
+		return st, nil, invalid("params.requestState %v; send it back as it came", err)
 	}
 	sum, err := rounds.Digest(r.Message)
 	switch {

@@ -82,7 +82,7 @@ func (s *Server) ask(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	t := ticket{q, s.browser(w, r), time.Now().Add(transactionFor).Unix()}
-	s.showConsent(w, c, q, s.tickets.seal(t))
+	s.showConsent(w, c, q, s.sealer.Seal("ticket", "", t))
 }
 
 // parseQuery reads parameters. None may be there twice.
@@ -186,7 +186,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var t ticket
-	ours := s.tickets.open(form.Get("ticket"), &t) && t.Request != nil && time.Now().Unix() < t.Until
+	ours := s.sealer.Open(form.Get("ticket"), "ticket", "", &t) == nil && t.Request != nil && time.Now().Unix() < t.Until
 	if !ours || !s.fromPage(r, t.Browser) {
 		s.fail(w, http.StatusBadRequest, "This page is too old, or was opened in another browser.")
 		return

@@ -63,7 +63,7 @@ func (c *client) allows(uri string) bool {
 func (s *Server) registeredClient(id string) *client {
 	text, ok := strings.CutPrefix(id, clientPrefix)
 	var r registered
-	if !ok || len(id) > maxClientID || !s.clients.open(text, &r) {
+	if !ok || len(id) > maxClientID || s.sealer.Open(text, "client", "", &r) != nil {
 		return nil
 	}
 	c := &client{id: id, name: r.Name, redirects: r.Redirects, secret: r.Secret}
@@ -182,7 +182,7 @@ func (s *Server) register(w http.ResponseWriter, r *http.Request) {
 	if g.Method == oidc.MethodKey {
 		record.Keys = g.Keys
 	}
-	id := clientPrefix + s.clients.seal(record)
+	id := clientPrefix + s.sealer.Seal("client", "", record)
 	if len(id) > maxClientID {
 		(&oauthError{code: "invalid_client_metadata", text: "these are too many or too long redirect URIs and keys"}).write(w)
 		return

@@ -80,7 +80,7 @@ func (t *transaction) name() string { return "t-" + strings.ToLower(t.State[:sta
 
 // keepTransaction has the browser keep a transaction, and reports whether it fits.
 func (s *Server) keepTransaction(w http.ResponseWriter, r *http.Request, t *transaction) bool {
-	text := s.transactions.seal(t)
+	text := s.sealer.Seal("transaction", "", t)
 	if len(text) > maxTransaction {
 		return false
 	}
@@ -104,7 +104,7 @@ func (s *Server) forgetTransactions(w http.ResponseWriter, r *http.Request) {
 			continue
 		}
 		var t transaction
-		s.transactions.open(c.Value, &t) // otherwise it is the oldest
+		_ = s.sealer.Open(c.Value, "transaction", "", &t) // otherwise it is the oldest
 		list = append(list, held{"t-" + mark, t.Until})
 	}
 	slices.SortFunc(list, func(a, b held) int { return int(b.until - a.until) })
@@ -123,7 +123,7 @@ func (s *Server) takeTransaction(w http.ResponseWriter, r *http.Request, state s
 	}
 	t := &transaction{State: state}
 	text := s.cookieOf(r, t.name())
-	if text == "" || !s.transactions.open(text, t) || !digestOf(t.State).is(digestOf(state)) {
+	if text == "" || s.sealer.Open(text, "transaction", "", t) != nil || !digestOf(t.State).is(digestOf(state)) {
 		return nil
 	}
 	s.cookie(w, t.name(), "", 0)
@@ -142,7 +142,7 @@ type consent struct {
 
 // consents returns what a browser remembers.
 func (s *Server) consents(r *http.Request) (list []consent) {
-	s.consented.open(s.cookieOf(r, "consent"), &list) // if not, there is none
+	_ = s.sealer.Open(s.cookieOf(r, "consent"), "consent", "", &list) // if not, there is none
 	now := time.Now().Unix()
 	return slices.DeleteFunc(list, func(c consent) bool { return c.Until <= now })
 }
@@ -165,7 +165,7 @@ func (s *Server) remember(w http.ResponseWriter, r *http.Request, q *request) {
 	list = append([]consent{{q.mark(), q.Scopes, time.Now().Add(consentFor).Unix()}}, list...)
 	for range maxConsents {
 		list = list[:min(len(list), maxConsents)]
-		text := s.consented.seal(list)
+		text := s.sealer.Seal("consent", "", list)
 		if len(text) <= maxTransaction || len(list) == 1 {
 			s.cookie(w, "consent", text, consentFor)
 			return

@@ -14,8 +14,8 @@ import (
 	"github.com/dragoman-mcp/dragoman"
 	"github.com/dragoman-mcp/dragoman/internal/access/auth"
 	"github.com/dragoman-mcp/dragoman/internal/access/authserver"
-	"github.com/dragoman-mcp/dragoman/internal/gateway/store"
 	"github.com/dragoman-mcp/dragoman/internal/testkit/authtest"
+	"github.com/dragoman-mcp/dragoman/internal/wire/token"
 )
 
 const back = "https://app.example.com/callback"
@@ -329,7 +329,7 @@ func TestSignInsOutliveTheServer(t *testing.T) {
 		t.Errorf("a sign-in under way: %+v, %v", page, err)
 	}
 	p.code(b, nil) // the client is known
-	w.opts.Key = []byte(rand.Text() + rand.Text())[:store.KeySize]
+	w.opts.Key = []byte(rand.Text() + rand.Text())[:token.KeySize]
 	w.start()
 	if page := p.visit(w.browser(), nil); page.Status != http.StatusBadRequest {
 		t.Errorf("a client that was registered under another key: %d", page.Status)

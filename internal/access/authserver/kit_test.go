@@ -31,6 +31,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/testkit/memnet"
 	"github.com/dragoman-mcp/dragoman/internal/util/limit"
 	"github.com/dragoman-mcp/dragoman/internal/wire/httpserver"
+	"github.com/dragoman-mcp/dragoman/internal/wire/token"
 )
 
 const us = "https://mcp.example.com"
@@ -61,7 +62,7 @@ func newWorld(t *testing.T, provider authtest.Options, change func(*authserver.O
 	provider.Identity, provider.Listener = true, l
 	w := &world{t: t, provider: authtest.New(t, &provider), docs: make(map[string]string), inside: inside}
 	w.opts = authserver.Options{
-		URL: us, Key: []byte(rand.Text() + rand.Text())[:store.KeySize], Store: store.NewMemory(nil),
+		URL: us, Key: []byte(rand.Text() + rand.Text())[:token.KeySize], Store: store.NewMemory(nil),
 		Scopes: []string{"read", "write"}, Network: w.internet(), Logger: slog.New(slog.NewTextHandler(&w.log, nil)),
 		Provider: authserver.Provider{
 			ClaimOptions: auth.ClaimOptions{Issuer: w.provider.Issuer}, ClientID: "client", ClientSecret: "secret",

@@ -14,10 +14,10 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/eventlog"
 	"github.com/dragoman-mcp/dragoman/internal/access/oidc"
-	"github.com/dragoman-mcp/dragoman/internal/gateway/store"
 	"github.com/dragoman-mcp/dragoman/internal/util/limit"
 	"github.com/dragoman-mcp/dragoman/internal/wire/httpclient"
 	"github.com/dragoman-mcp/dragoman/internal/wire/httpserver"
+	"github.com/dragoman-mcp/dragoman/internal/wire/token"
 )
 
 // The paths that a Server answers at.
@@ -67,7 +67,7 @@ type Options struct {
 	// them is good for all. If nil, it is good for that path alone.
 	Doors func(path string) []string
 
-	// Store keeps the sign-ins, and Key, of store.KeySize bytes, seals what clients and browsers
+	// Store keeps the sign-ins, and Key, of token.KeySize bytes, seals what clients and browsers
 	// keep for us.
 	Store eventlog.Records
 	Key   []byte
@@ -106,8 +106,8 @@ type Server struct {
 	provider  *provider
 	documents *documents
 
-	clients, transactions, tickets, passes, consented box
-	secretKey, refreshKey                             []byte
+	sealer                *token.Sealer // of what clients and browsers keep for us
+	secretKey, refreshKey []byte
 
 	used    once // states
 	asserts once // ids of assertions, with their clients
@@ -128,8 +128,8 @@ func New(o *Options) (*Server, error) {
 		return nil, fmt.Errorf("authserver: our URL %w", err)
 	case u.Path != "" || u.RawQuery != "":
 		return nil, errors.New("authserver: our URL must be a scheme and a host alone")
-	case len(o.Key) != store.KeySize:
-		return nil, fmt.Errorf("authserver: the key must have %d bytes", store.KeySize)
+	case len(o.Key) != token.KeySize:
+		return nil, fmt.Errorf("authserver: the key must have %d bytes", token.KeySize)
 	}
 	s.base, s.secure, s.callback = u, u.Scheme == "https", s.issuer+callbackPath
 	if s.opts.AccessFor <= 0 {
@@ -146,9 +146,8 @@ func New(o *Options) (*Server, error) {
 		s.opts.Schemes = DefaultSchemes
 	}
 	s.opts.Scopes = slices.Compact(slices.Sorted(slices.Values(slices.Concat(o.Scopes, o.Needed))))
-	s.clients, s.transactions = newBox(o.Key, "client"), newBox(o.Key, "transaction")
-	s.tickets, s.passes, s.consented = newBox(o.Key, "ticket"), newBox(o.Key, "pass"), newBox(o.Key, "consent")
-	s.secretKey, s.refreshKey = derive(o.Key, "client secret"), derive(o.Key, "refresh token")
+	s.sealer = token.NewSealer(token.Derive(o.Key, "seal"), "")
+	s.secretKey, s.refreshKey = token.Derive(o.Key, "client secret"), token.Derive(o.Key, "refresh token")
 	if s.provider, err = newProvider(&s.opts); err != nil {
 		return nil, err
 	}

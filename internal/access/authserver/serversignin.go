@@ -180,7 +180,7 @@ func (s *Server) askServerSignIn(w http.ResponseWriter, r *http.Request, t *tran
 	p := pass{v.page(), who.Principal, s.browser(w, r), v.Expires.Unix()}
 	s.show(w, http.StatusOK, serverSignInPage, &page{
 		Title: "Sign in to " + v.Server + "?", Name: v.Server, User: strings.TrimPrefix(who.Principal, "user:"), Provider: to.Host,
-		Action: serverPath + v.Server + signInPage, Ticket: s.passes.seal(p),
+		Action: serverPath + v.Server + signInPage, Ticket: s.sealer.Seal("pass", "", p),
 	})
 }
 
@@ -193,7 +193,7 @@ func (s *Server) agreed(w http.ResponseWriter, r *http.Request, server string) {
 		return
 	}
 	var p pass
-	ours := s.passes.open(form.Get("ticket"), &p) && time.Now().Unix() < p.Until
+	ours := s.sealer.Open(form.Get("ticket"), "pass", "", &p) == nil && time.Now().Unix() < p.Until
 	if !ours || !s.fromPage(r, p.Browser) {
 		s.fail(w, http.StatusBadRequest, "This page is too old, or was opened in another browser.")
 		return

@@ -13,6 +13,7 @@ import (
 
 	"github.com/dragoman-mcp/dragoman/eventlog"
 	"github.com/dragoman-mcp/dragoman/internal/access/auth"
+	"github.com/dragoman-mcp/dragoman/internal/wire/token"
 )
 
 const (
@@ -80,17 +81,22 @@ func (in *signIn) learn(who *user, now time.Time) {
 	in.Principal, in.Subject, in.Claims, in.Checked = who.Principal, who.subject, who.Claims, now
 }
 
+// sealerOf returns what seals for who has a secret.
+func sealerOf(secret string) *token.Sealer {
+	return token.NewSealer(token.Derive([]byte(secret), "seal"), "")
+}
+
 func (in *signIn) seal(secret string, g *grant) {
 	in.Sealed = ""
 	if *g != (grant{}) {
-		in.Sealed = newBox([]byte(secret), "provider").seal(g)
+		in.Sealed = sealerOf(secret).Seal("provider", in.ID, g)
 	}
 }
 
 // open returns what the provider is asked with. It is empty if the provider gave nothing.
 func (in *signIn) open(secret string) (g grant) {
 	if in.Sealed != "" {
-		newBox([]byte(secret), "provider").open(in.Sealed, &g)
+		_ = sealerOf(secret).Open(in.Sealed, "provider", in.ID, &g) // what cannot be opened is empty
 	}
 	return g
 }

@@ -11,20 +11,11 @@ import (
 	"strings"
 
 	"github.com/dragoman-mcp/dragoman/internal/util/fileutil"
+	"github.com/dragoman-mcp/dragoman/internal/wire/token"
 )
-
-// KeySize is how many bytes a key has.
-const KeySize = 32
 
 // maxKeyFile is how much of a key file is read, in bytes.
 const maxKeyFile = 1024
-
-// NewKey returns a key for as long as the process lives.
-func NewKey() []byte {
-	key := make([]byte, KeySize)
-	_, _ = rand.Read(key) // never fails
-	return key
-}
 
 // LoadKey returns the key in a file of a directory; both are made if they do not exist. Other users must not be
 // able to write to the directory, nor to read the file. Processes that begin at once get the same key.
@@ -42,7 +33,7 @@ func LoadKey(dir, name string) ([]byte, error) {
 	}
 	var key []byte
 	if err == nil {
-		if key, err = hex.DecodeString(strings.TrimSpace(string(text))); err != nil || len(key) != KeySize {
+		if key, err = hex.DecodeString(strings.TrimSpace(string(text))); err != nil || len(key) != token.KeySize {
 			err = errors.New("it is not a key")
 		}
 	}
@@ -59,7 +50,7 @@ func makeKey(root *os.Root, name string) error {
 	if err != nil {
 		return err
 	}
-	_, err = f.WriteString(hex.EncodeToString(NewKey()) + "\n")
+	_, err = f.WriteString(hex.EncodeToString(token.NewKey()) + "\n")
 	err = errors.Join(err, f.Sync(), f.Close())
 	if err == nil {
 		err = root.Link(temp, name) // which fails if it is there
