@@ -29,9 +29,11 @@ const (
 	// ownTimeout bounds the fetching of a caller's own list.
 	ownTimeout = 5 * time.Second
 
-	// MaxCallers is of how many callers own lists are kept, and MaxCallerBytes how many bytes of
-	// them. Beyond that all are forgotten, and fetched again.
-	MaxCallers     = 1024
+	// MaxCallers is the number of callers whose own lists are kept. Beyond that all are forgotten,
+	// and fetched again.
+	MaxCallers = 1024
+
+	// MaxCallerBytes is the size of these lists in all, likewise.
 	MaxCallerBytes = 64 << 20
 )
 

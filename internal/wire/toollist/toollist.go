@@ -17,11 +17,14 @@ import (
 )
 
 const (
-	// fresh is how long a list is valid if the server does not say, MaxAge how
-	// long at most, and minAge how old it is at least when a newer one is
-	// fetched because something does not fit it.
-	fresh  = 30 * time.Second
+	// fresh is how long a list is valid if the server does not say.
+	fresh = 30 * time.Second
+
+	// MaxAge is how long a list is valid at most, whatever the server says.
 	MaxAge = time.Hour
+
+	// minAge is how old a list is at least when a newer one is fetched because something does
+	// not fit it.
 	minAge = time.Second
 
 	// fetchTimeout is how long the fetching of a list may take.
