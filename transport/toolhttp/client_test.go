@@ -314,13 +314,13 @@ func TestA16_A24_A31_CallThatTakesTooLongIsAbortedAndAnswered(t *testing.T) {
 
 func TestA31_CallIsSentOnceAndHasThirtySecondsByDefault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		network, sent := memnet.Listen(), 0
+		network := memnet.Listen()
+		var sent atomic.Int64
 		server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			sent++ // the calls come one after the other
-			switch {
-			case sent == 1:
+			switch sent.Add(1) {
+			case 1:
 				respond(200, plainJSON, good)(w, r)
-			case sent == 2: // on a connection that has been used, so that net/http could send the request again
+			case 2: // on a connection that has been used, so that net/http could send the request again
 				panic(http.ErrAbortHandler)
 			default:
 				_, _ = io.Copy(io.Discard, r.Body)
@@ -338,8 +338,8 @@ func TestA31_CallIsSentOnceAndHasThirtySecondsByDefault(t *testing.T) {
 			t.Errorf("the call ended after %v, want 30 s", took)
 		}
 		time.Sleep(time.Hour) // in which it could be sent again
-		if sent != 3 {
-			t.Errorf("3 calls were sent %d times", sent)
+		if n := sent.Load(); n != 3 {
+			t.Errorf("3 calls were sent %d times", n)
 		}
 		transport.CloseIdleConnections()
 		_ = server.Close()
