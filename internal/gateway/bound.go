@@ -46,14 +46,10 @@ const (
 	tasksName  = "taskIds"
 )
 
-// pass gives a request to the server with what the server gave out in place of what the caller
-// was given, and returns the response with what the caller is given.
-func (f *filter) pass(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
-	caller := dragoman.CallerOf(ctx)
-	if caller.Principal == "" && f.caller != nil {
-		caller = f.caller
-	}
-	o, ok := f.tags.owner(caller)
+// pass sends a request to the server with the server's own values in place of those that the
+// caller of the view was given, and returns the response with the caller's.
+func (f *filter) pass(ctx context.Context, v *view, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+	o, ok := f.tags.owner(v.caller)
 	if !ok {
 		return f.Peer.Call(ctx, req, from)
 	}

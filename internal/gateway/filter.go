@@ -41,7 +41,7 @@ func (f *filter) Call(ctx context.Context, req *dragoman.Message, from dragoman.
 	if !v.grant.Any() {
 		return v.nothing(req)
 	}
-	if e := v.refusal(ctx, asking{f}, req); e != nil {
+	if e := v.refusal(ctx, asking{f, v}, req); e != nil {
 		return nil, e
 	}
 	req, err := v.withoutLevel(req)
@@ -50,14 +50,14 @@ func (f *filter) Call(ctx context.Context, req *dragoman.Message, from dragoman.
 	}
 	switch req.Method() {
 	case protocol.MethodInitialize:
-		resp, err := f.pass(ctx, req, from)
+		resp, err := f.pass(ctx, v, req, from)
 		if err == nil && resp != nil && !resp.IsError() {
 			can := protocol.ListsOf(resp.Get("capabilities"))
 			f.promised.Store(&can)
 		}
 		return resp, err
 	case protocol.MethodListTools, protocol.MethodListPrompts, protocol.MethodListResources, protocol.MethodListTemplates:
-		return f.list(ctx, req, from)
+		return f.list(ctx, v, req, from)
 	case protocol.MethodListen:
 		return f.listen(ctx, v, req, from)
 	case protocol.MethodListTasks:
@@ -65,15 +65,18 @@ func (f *filter) Call(ctx context.Context, req *dragoman.Message, from dragoman.
 	case protocol.MethodCallTool:
 		return f.callTool(ctx, v, req, from)
 	}
-	return f.pass(ctx, req, from)
+	return f.pass(ctx, v, req, from)
 }
 
-// asking is the server as the filter itself asks it for its lists: on behalf of the caller.
-type asking struct{ *filter }
+// asking is the server as the filter itself asks it for its lists: on behalf of the caller of a view.
+type asking struct {
+	*filter
+	view *view
+}
 
 // Call implements dragoman.Peer.
 func (a asking) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
-	return a.pass(ctx, req, from)
+	return a.pass(ctx, a.view, req, from)
 }
 
 // callTool passes on a call of a tool that is offered, under the server's name for it.
@@ -85,7 +88,7 @@ func (f *filter) callTool(ctx context.Context, v *view, req *dragoman.Message, f
 			return nil, err
 		}
 	}
-	resp, err = f.pass(ctx, asked, from)
+	resp, err = f.pass(ctx, v, asked, from)
 	switch {
 	case err != nil || resp == nil:
 	case resp.IsError():
@@ -123,8 +126,7 @@ func ownName(t *config.Tools, name string) (string, bool) {
 }
 
 // list answers a request for a list by what is offered of it.
-func (f *filter) list(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
-	v := f.views.of(ctx, f.caller)
+func (f *filter) list(ctx context.Context, v *view, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 	offer, err := v.lists().List(dragoman.WithCaller(ctx, v.session()), req)
 	if e, refused := errors.AsType[*dragoman.Error](err); refused {
 		return req.Fail(e), nil
@@ -136,7 +138,7 @@ func (f *filter) list(ctx context.Context, req *dragoman.Message, from dragoman.
 		offer.List = f.views.of(ctx, f.caller).offered(offer.List) // as it is now: a client that was notified of a change gets the new list
 		return offer.Reply(req)
 	}
-	resp, err := f.pass(ctx, req, from)
+	resp, err := f.pass(ctx, v, req, from)
 	if err != nil || resp == nil || resp.IsError() {
 		return resp, err
 	}
@@ -161,9 +163,9 @@ func (f *filter) ToolList(ctx context.Context, caller *dragoman.Caller, meta jso
 		return nil, d.Answer
 	}
 	view := catalog.View{Caller: v.session(), Meta: meta}
-	list, err := v.lists().Tools(ctx, view, nil, asking{f})
+	list, err := v.lists().Tools(ctx, view, nil, asking{f, v})
 	if err == nil && v.offered(list).Tools() == than {
-		list, err = v.lists().Tools(ctx, view, list, asking{f})
+		list, err = v.lists().Tools(ctx, view, list, asking{f, v})
 	}
 	if err != nil {
 		return nil, err
@@ -213,12 +215,12 @@ func described(t *config.Tools, name string, tool []byte) []byte {
 
 // listTasks passes a request for a list of tasks on, and returns those whose tools are allowed.
 func (f *filter) listTasks(ctx context.Context, v *view, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
-	resp, err := f.pass(ctx, req, from)
+	resp, err := f.pass(ctx, v, req, from)
 	if err != nil || resp == nil || resp.IsError() || v.grant == nil {
 		return resp, err
 	}
 	list := narrow(resp.Get("tasks"), func(task []byte) []byte {
-		if !v.allowsTask(ctx, asking{f}, req, dragoman.Member(task, taskName)).Shown() {
+		if !v.allowsTask(ctx, asking{f, v}, req, dragoman.Member(task, taskName)).Shown() {
 			return nil
 		}
 		return task
@@ -229,18 +231,18 @@ func (f *filter) listTasks(ctx context.Context, v *view, req *dragoman.Message, 
 // listen passes a subscription on, without the resources and tasks that are not offered, and adds
 // what we have to tell.
 func (f *filter) listen(ctx context.Context, v *view, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
-	req, err := v.narrowListen(ctx, asking{f}, req)
+	req, err := v.narrowListen(ctx, asking{f, v}, req)
 	if err != nil {
 		return nil, err
 	}
 	if from == nil {
-		return f.pass(ctx, req, nil)
+		return f.pass(ctx, v, req, nil)
 	}
 	client := subscription.NewRelay(req, filteredPeer{from, f.views.hides(ctx, f.caller)})
 	f.changes.Add(client, 0)
 	defer client.Close()
 	defer f.changes.Remove(client)
-	return f.pass(ctx, req, client)
+	return f.pass(ctx, v, req, client)
 }
 
 // narrowListen returns a subscription without the resources and tasks that the caller may not subscribe to.

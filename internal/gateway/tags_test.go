@@ -27,6 +27,14 @@ func (g *giver) Call(_ context.Context, req *dragoman.Message, _ dragoman.Peer) 
 
 func (g *giver) last() string { return g.asked[len(g.asked)-1] }
 
+// bound is a server whose values are bound to the caller of each request.
+type bound struct{ *filter }
+
+// Call implements dragoman.Peer.
+func (b bound) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+	return b.pass(ctx, &view{caller: dragoman.CallerOf(ctx)}, req, from)
+}
+
 // asks sends a request of somebody, and returns the answer.
 func asks(t *testing.T, p dragoman.Peer, who, method, params string) *dragoman.Message {
 	t.Helper()
@@ -43,7 +51,7 @@ func asks(t *testing.T, p dragoman.Peer, who, method, params string) *dragoman.M
 
 func guardedServer(key []byte, name string, answers map[string]string) (*giver, dragoman.Peer) {
 	g := &giver{answers: answers}
-	return g, asking{&filter{Peer: g, tags: newTags(key, name, func() bool { return false })}}
+	return g, bound{&filter{Peer: g, tags: newTags(key, name, func() bool { return false })}}
 }
 
 const legacyTask = `{"task":{"taskId":"1","status":"working"}}`
@@ -99,7 +107,7 @@ func TestWhatIsNoTextIsGivenBackAsItWas(t *testing.T) {
 
 func TestWhereEverybodyMayComeInNothingIsBound(t *testing.T) {
 	g := &giver{answers: map[string]string{protocol.MethodCallTool: legacyTask, protocol.MethodGetTask: `{"taskId":"1"}`}}
-	p := asking{&filter{Peer: g, tags: newTags(token.NewKey(), "a", func() bool { return true })}}
+	p := bound{&filter{Peer: g, tags: newTags(token.NewKey(), "a", func() bool { return true })}}
 	if got := asks(t, p, "", protocol.MethodGetTask, `{"taskId":"1"}`); got.IsError() || string(got.Get(taskName)) != `"1"` {
 		t.Errorf("%s", got)
 	}
@@ -200,7 +208,7 @@ func TestIDsOfTasksAreNotKept(t *testing.T) {
 	if list := asks(t, p, "anna", protocol.MethodListTasks, `{}`).Get("tasks"); string(list) != `[{"taskId":`+string(long)+`}]` {
 		t.Errorf("the list has %d bytes", len(list))
 	}
-	for m := range p.(asking).tags.tasks.known {
+	for m := range p.(bound).tags.tasks.known {
 		if size := len(m); size > 32 {
 			t.Errorf("%d bytes are kept of an id", size)
 		}
