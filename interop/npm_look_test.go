@@ -44,7 +44,7 @@ var sdkServers = map[string]struct {
 	"Go, legacy, http": {4, []string{"conduct", "security"}, []string{"http-origin", "http-session-needed", "log-level", "rpc-unknown-method", "tool-description"}},
 	// It answers initialize with 2025-11-25, and refuses requests of 2025-11-25. Mcp-Name is not decoded, and requests with
 	// Last-Event-ID are refused.
-	"Go, modern, http": {2, []string{"transport", "session", "security"}, []string{
+	"Go, modern, http": {2, []string{"session", "security"}, []string{
 		"http-origin", "init-kept", "modern-header-base64", "modern-log-level", "modern-session-ignored", "tool-description",
 	}},
 

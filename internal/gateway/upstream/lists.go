@@ -68,7 +68,7 @@ func (u *Upstream) startFetch(f func()) bool {
 func (u *Upstream) List(ctx context.Context, req *dragoman.Message) (*catalog.Offer, error) {
 	method := req.Method()
 	if !catalog.IsKept(method) || u.shut() != nil || !u.supervisor.supervised || !protocol.IsModern(req) || !plain(req) {
-		return nil, nil
+		return nil, nil //nolint:nilerr // of a shut upstream, the request itself gets the error
 	}
 	if _, err := protocol.ReadEnvelope(req); err != nil {
 		return nil, nil //nolint:nilerr // era returns the error

@@ -313,6 +313,7 @@ func (p *prober) end(ctx context.Context, s *rawclient.Session) *rawclient.Reply
 // shown are the rules of package check that a report on Streamable HTTP shows, with their topics
 // and what to do about a server that breaks them.
 var shown = []struct{ rule, topic, advice string }{
+	{"init-kept", "session", "speak the revision that initialize was answered with, or answer initialize with an error"},
 	{"http-accepted", "session", "answer notifications with status 202 and no body"},
 	{"http-get", "transport", "send the headers of an event stream at once, with a comment behind them, or answer 405"},
 	{"http-stream-end", "transport", "end the stream of a request behind its response"},
