@@ -167,7 +167,8 @@ func TestS18_HostileEventStreams(t *testing.T) {
 				case row.code != 0 && code != row.code:
 					t.Errorf("%s: %.200q, %v; want %d", name, got, err, row.code)
 				}
-				if took := time.Since(began); gatewaytest.Exceeds(took, time.Second) {
+				// Behind a lost response it waits for the next attempt to reach the server, for up to a second.
+				if took := time.Since(began); gatewaytest.Exceeds(took, 2*time.Second) {
 					t.Errorf("%s takes %v", name, took)
 				}
 			}
