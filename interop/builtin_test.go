@@ -327,20 +327,21 @@ func TestB14_MCPGoClientCallsToolsOverHTTPAndSSE(t *testing.T) {
 
 // eachRevision runs a test in every revision, all at once.
 func eachRevision(t *testing.T, f func(t *testing.T, rev protocol.Revision)) {
-	for _, rev := range protocol.Revisions() {
-		t.Run(rev.String(), func(t *testing.T) {
-			t.Parallel()
-			f(t, rev)
-		})
-	}
+	inRevisions(t, f, func(protocol.Revision) bool { return true })
 }
 
 // eachLegacy runs a test in every revision that HTTP+SSE can carry.
 func eachLegacy(t *testing.T, f func(t *testing.T, rev protocol.Revision)) {
-	eachRevision(t, func(t *testing.T, rev protocol.Revision) {
-		if !rev.HasSessions() {
-			t.Skip("not defined on this transport")
+	inRevisions(t, f, protocol.Revision.HasSessions)
+}
+
+func inRevisions(t *testing.T, f func(t *testing.T, rev protocol.Revision), has func(protocol.Revision) bool) {
+	for _, rev := range protocol.Revisions() {
+		if has(rev) {
+			t.Run(rev.String(), func(t *testing.T) {
+				t.Parallel()
+				f(t, rev)
+			})
 		}
-		f(t, rev)
-	})
+	}
 }

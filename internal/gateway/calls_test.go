@@ -19,29 +19,6 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// A callLine is the log record of a call.
-type callLine struct {
-	Level, Msg, Client, Server, Method, Name, Outcome string
-	Took                                              time.Duration
-	In, Out                                           int
-	Requests                                          int
-	Reason                                            string
-}
-
-// logLines reads log records.
-func logLines(t *testing.T, out *bytes.Buffer) (list []callLine) {
-	t.Helper()
-	for line := range strings.Lines(out.String()) {
-		var l callLine
-		if err := json.Unmarshal([]byte(line), &l); err != nil {
-			t.Fatal(err)
-		}
-		list = append(list, l)
-	}
-	out.Reset()
-	return list
-}
-
 func TestLogLinesAreNotAsLongAsACallerLikes(t *testing.T) {
 	long := strings.Repeat("ü", 200_000)
 	var out bytes.Buffer
@@ -72,11 +49,23 @@ func TestRefusedHostsAreLoggedAFewTimesAMinute(t *testing.T) {
 		log := slog.New(slog.NewJSONHandler(&out, nil))
 		var f refusals
 		r := httptest.NewRequest("GET", "http://evil.example/mcp", nil)
-		refuse := func(n int) []callLine {
+		type line struct {
+			Level, Client, Reason string
+			Requests              int
+		}
+		refuse := func(n int) (list []line) {
+			out.Reset()
 			for range n {
 				f.log(log, r, errors.New("Host is not allowed"))
 			}
-			return logLines(t, &out)
+			for in := json.NewDecoder(&out); in.More(); {
+				var l line
+				if err := in.Decode(&l); err != nil {
+					t.Fatal(err)
+				}
+				list = append(list, l)
+			}
+			return list
 		}
 		if list := refuse(100); len(list) != maxRefusals || list[0].Level != "WARN" || list[0].Reason != "Host is not allowed" || list[0].Client != "192.0.2.1" {
 			t.Errorf("of 100: %+v", list)
