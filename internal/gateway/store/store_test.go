@@ -99,6 +99,7 @@ func TestEveryStoreKeepsItsPromises(t *testing.T) {
 			t.Run("leases", func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) { storetest.Leases(t, store.NewLeases(open(t)), time.Minute) })
 			})
+			t.Run("leases at once", func(t *testing.T) { storetest.LeasesAreExclusive(t, store.NewLeases(open(t))) })
 		})
 	}
 	t.Run("memory expires", func(t *testing.T) {
