@@ -267,6 +267,19 @@ func (s *Server) End(ctx context.Context) {
 	}
 }
 
+// Suspended returns how many calls at a legacy server wait for input of their modern clients.
+func (s *Server) Suspended() int {
+	s.once.Do(s.prepare)
+	return s.down.Suspended()
+}
+
+// Continues reports whether a request continues a call that is suspended here, by its
+// requestState.
+func (s *Server) Continues(ctx context.Context, req *dragoman.Message) bool {
+	s.once.Do(s.prepare)
+	return s.down.Continues(protocol.Identify(ctx, req), req)
+}
+
 // Close ends all conversations with the server and waits for our goroutines.
 func (s *Server) Close() error {
 	s.once.Do(s.prepare)

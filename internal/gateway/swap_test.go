@@ -48,27 +48,42 @@ func (s *inFlight) Accept(context.Context, dragoman.Conn) (dragoman.Peer, error)
 	}}, nil
 }
 
-func TestRequestInFlightIsAnsweredAndCancelledAfterItsServerIsReplaced(t *testing.T) {
-	server := &inFlight{began: make(chan struct{}, 1), cancelled: make(chan struct{}, 1)}
-	endpoint := &streamable.Server{Sessions: server}
-	defer endpoint.Close()
+// serve serves the server over HTTP and returns configurations of it, each with another time limit.
+func (s *inFlight) serve(t *testing.T) (config func(minutes int) string) {
+	endpoint := &streamable.Server{Sessions: s}
+	t.Cleanup(func() { _ = endpoint.Close() })
 	url := serveHTTP(t, endpoint)
-	config := func(n int) string { return fmt.Sprintf("servers: {a: {url: %s, timeout: %dm}}", url, n) }
-	g := begin(t, config(1))
-	g.ready()
-	replace := func(n int) {
-		if done := g.reload(config(n)); len(done.Changes.Replaced) != 1 {
-			t.Errorf("the changes are %+v", done.Changes)
+	return func(minutes int) string { return fmt.Sprintf("servers: {a: {url: %s, timeout: %dm}}", url, minutes) }
+}
+
+func TestCallThatWaitsForInputContinuesAfterItsServerIsReplaced(t *testing.T) {
+	for _, era := range []protocol.Era{protocol.Legacy, protocol.Modern} {
+		for path, tool := range map[string]string{"/servers/a/mcp": "ask", "/mcp": "a_ask"} {
+			t.Run(era.String()+" client at "+path, func(t *testing.T) {
+				config := new(inFlight).serve(t)
+				g := begin(t, config(1))
+				g.ready()
+				c := g.joinAs(path, &client.Options{Name: "guest", Version: "1", Elicitation: func(context.Context, json.RawMessage) (any, error) {
+					if done := g.reload(config(2)); len(done.Changes.Replaced) != 1 {
+						t.Errorf("the changes are %+v", done.Changes)
+					}
+					return map[string]any{"action": "decline"}, nil
+				}}, era)
+				r, err := c.CallTool(within(t), tool, nil, nil)
+				if err != nil || r.Text() != `"decline"` {
+					t.Errorf("the user has declined: %v %v", r, err)
+				}
+			})
 		}
 	}
-	c := g.joinAs("/servers/a/mcp", &client.Options{Name: "guest", Version: "1", Elicitation: func(context.Context, json.RawMessage) (any, error) {
-		replace(2)
-		return map[string]any{"action": "decline"}, nil
-	}}, protocol.Legacy)
-	r, err := c.CallTool(within(t), "ask", nil, nil)
-	if err != nil || r.Text() != `"decline"` {
-		t.Errorf("the user has declined: %v %v", r, err)
-	}
+}
+
+func TestRequestInFlightIsCancelledAfterItsServerIsReplaced(t *testing.T) {
+	server := &inFlight{began: make(chan struct{}, 1), cancelled: make(chan struct{}, 1)}
+	config := server.serve(t)
+	g := begin(t, config(1))
+	g.ready()
+	c := g.joinAs("/servers/a/mcp", &client.Options{Name: "guest", Version: "1"}, protocol.Legacy)
 	ctx, cancel := context.WithCancel(within(t))
 	ended := make(chan error, 1)
 	go func() { // ends with the call
@@ -76,7 +91,7 @@ func TestRequestInFlightIsAnsweredAndCancelledAfterItsServerIsReplaced(t *testin
 		ended <- err
 	}()
 	<-server.began
-	replace(3)
+	g.reload(config(2))
 	cancel()
 	<-server.cancelled
 	if err := <-ended; err == nil {

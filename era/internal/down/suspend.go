@@ -328,6 +328,28 @@ func (s *Server) readState(r *request) (st state, answers map[string]json.RawMes
 	return st, answers, nil
 }
 
+// Suspended returns how many calls wait for their clients' input.
+func (s *Server) Suspended() int {
+	s.suspended.mu.Lock()
+	defer s.suspended.mu.Unlock()
+	return s.suspended.count
+}
+
+// Continues reports whether a request carries the requestState of a call that waits here for its
+// client's input.
+func (s *Server) Continues(ctx context.Context, req *dragoman.Message) bool {
+	r, refusal := s.read(ctx, req, nil, false)
+	if refusal != nil {
+		return false
+	}
+	var st state
+	sealed, _ := dragoman.Text(given(req, "requestState"))
+	if s.seal.Open(sealed, "state", r.principal(), &st) != nil {
+		return false
+	}
+	return st.Visits != nil || s.suspended.get(st.ID) != nil
+}
+
 // attach makes t the turn of a call that is suspended. It returns the questions that
 // t answers, which other calls of the session may carry by now, and the progress that
 // nobody was told.

@@ -163,10 +163,17 @@ func (m *Manager) Apply(servers []*config.Server) (changes Changes, gone []*Upst
 	return changes, gone
 }
 
-// Retire refuses new requests, waits for those in flight until ctx ends, and stops the
-// server. It is for an upstream that Apply has replaced or removed. It reports whether no
-// request was cut off.
+// Retire waits until the requests in flight have ended, also those that wait for input of their
+// clients, or until ctx ends, and stops the server. It is for an upstream that Apply has replaced or
+// removed. It reports whether no request was cut off.
 func (u *Upstream) Retire(ctx context.Context) bool {
+	settled := u.awaitSuspended(ctx)
+	return u.shutdown(ctx) && settled
+}
+
+// shutdown refuses new requests, waits for those in flight until ctx ends, and stops the server. It
+// reports whether no request was cut off.
+func (u *Upstream) shutdown(ctx context.Context) bool {
 	whole := u.drain(ctx)
 	u.close()
 	u.manager.mu.Lock()
@@ -242,7 +249,7 @@ func (m *Manager) Shutdown(ctx context.Context) error {
 	)
 	for _, u := range list {
 		closing.Go(func() { // ends when it is drained, or with ctx, and closed
-			if !u.Retire(ctx) {
+			if !u.shutdown(ctx) {
 				cut.Store(true)
 			}
 		})

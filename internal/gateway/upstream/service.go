@@ -24,6 +24,8 @@ type Service struct {
 	current atomic.Pointer[Upstream]
 	changes subscription.Hub // of lists
 
+	retiring atomic.Pointer[[]*Upstream] // replaced and not closed yet; changed under mu
+
 	mu       sync.Mutex
 	sessions map[*session]struct{} // in use, and some that have ended; guarded by mu
 	sweepAt  int                   // number of sessions at which those that have ended are removed; guarded by mu
@@ -48,6 +50,7 @@ func (s *Service) replace(u *Upstream) {
 	if old == nil {
 		return
 	}
+	s.changeRetiring(func(list []*Upstream) []*Upstream { return append(list, old) })
 	old.stopUse()
 	if u.supervisor == nil {
 		return
@@ -60,8 +63,39 @@ func (s *Service) replace(u *Upstream) {
 	}
 }
 
+// changeRetiring replaces the list of retiring upstreams. change may modify its argument.
+func (s *Service) changeRetiring(change func([]*Upstream) []*Upstream) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var list []*Upstream
+	if before := s.retiring.Load(); before != nil {
+		list = slices.Clone(*before)
+	}
+	if list = change(list); len(list) == 0 {
+		s.retiring.Store(nil)
+		return
+	}
+	s.retiring.Store(&list)
+}
+
+// upstreamFor returns the upstream that gets a request: a retiring one, if the request continues a
+// call that is suspended there, or else the current one.
+func (s *Service) upstreamFor(ctx context.Context, req *dragoman.Message) *Upstream {
+	if list := s.retiring.Load(); list != nil && req.Get("requestState") != nil {
+		for _, u := range *list {
+			if u.continues(ctx, req) {
+				return u
+			}
+		}
+	}
+	return s.current.Load()
+}
+
 // forget has sessions that are still open at an upstream hold it no longer.
 func (s *Service) forget(u *Upstream) {
+	s.changeRetiring(func(list []*Upstream) []*Upstream {
+		return slices.DeleteFunc(list, func(other *Upstream) bool { return other == u })
+	})
 	for _, ss := range s.openSessions() {
 		if a := ss.at.Load(); a != nil && a.up == u {
 			ss.at.CompareAndSwap(a, nil)
@@ -78,7 +112,7 @@ type requests struct{ service *Service }
 // that replaced it.
 func (r requests) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 	for {
-		u := r.service.current.Load()
+		u := r.service.upstreamFor(ctx, req)
 		resp, err := u.request(ctx, req, from)
 		if !r.service.replaced(u, resp) {
 			return resp, err

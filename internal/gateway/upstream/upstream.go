@@ -194,6 +194,11 @@ func (u *Upstream) request(ctx context.Context, req *dragoman.Message, from drag
 	return resp, err
 }
 
+// continues reports whether a request continues a call that is suspended here.
+func (u *Upstream) continues(ctx context.Context, req *dragoman.Message) bool {
+	return u.supervisor != nil && !u.draining.Load() && u.supervisor.server.Continues(u.passing(ctx), req)
+}
+
 // listen answers a subscription, which ends in good order when the upstream is replaced: the
 // client subscribes again at the next one.
 func (u *Upstream) listen(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
@@ -329,6 +334,26 @@ func (u *Upstream) Restart(ctx context.Context) error {
 	u.event(eventRestarted, nil, "server is restarted on request")
 	return u.supervisor.restart(ctx)
 }
+
+// awaitSuspended waits until no call waits for its client's input, which gets here although the
+// upstream is replaced. It reports whether that was so before ctx ended.
+func (u *Upstream) awaitSuspended(ctx context.Context) bool {
+	if u.supervisor == nil || u.service.Upstream() == u {
+		return true
+	}
+	for {
+		running, _ := u.admission.counts()
+		if running == 0 && u.supervisor.server.Suspended() == 0 {
+			return true
+		}
+		if sleep(ctx, suspendedInterval, nil) != nil {
+			return false
+		}
+	}
+}
+
+// suspendedInterval is the time between two checks whether calls are suspended at a retiring upstream.
+const suspendedInterval = 50 * time.Millisecond
 
 // drain lets requests under way end, and no others begin, until ctx ends.
 func (u *Upstream) drain(ctx context.Context) bool {
