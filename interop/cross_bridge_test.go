@@ -32,14 +32,6 @@ type crossServer struct {
 	journal   string
 }
 
-// cannot says why a feature cannot be tried with this server, or is empty.
-func (s *crossServer) cannot(feature string) string {
-	if feature == "list changes after subscriptions" && s.kind == "Go" && s.era == protocol.Modern && s.transport == "stdio" {
-		return "a server of the Go SDK 1.8.0 forgets on stdio who wants list changes as soon as any subscription of the connection ends"
-	}
-	return ""
-}
-
 // bridge returns the bridge to the server, in this process.
 func (s *crossServer) bridge(t *testing.T) *era.Server {
 	t.Helper()

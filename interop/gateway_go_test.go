@@ -54,23 +54,17 @@ func TestGatewayClientsUseTheGoSDKServer(t *testing.T) {
 
 // useOfficial uses a server of the Go SDK with each client, one after the other.
 func useOfficial(t *testing.T, s *crossServer) {
-	var url string
-	open := func(t *testing.T) string { return url }
-	if s.cannot("list changes after subscriptions") == "" {
-		url = gatewayOf(t, s, protocol.Modern)
-	} else { // when a client leaves, the server forgets that the gateway wants list changes
-		open = func(t *testing.T) string { return gatewayOf(t, s, protocol.Modern) }
-	}
+	url := gatewayOf(t, s, protocol.Modern)
 	for _, client := range gatewayClients {
 		t.Run(fmt.Sprintf("%s %s among all", client.name, client.rev), func(t *testing.T) {
-			cross(t, s, official(client.connect.open(t, []string{open(t) + "/mcp"}, gatewayName, client.rev)))
+			cross(t, s, official(client.connect.open(t, []string{url + "/mcp"}, gatewayName, client.rev)))
 		})
 		t.Run(fmt.Sprintf("%s %s by itself", client.name, client.rev), func(t *testing.T) {
-			cross(t, s, client.connect.open(t, []string{open(t) + "/servers/official/mcp"}, s.says(), client.rev))
+			cross(t, s, client.connect.open(t, []string{url + "/servers/official/mcp"}, s.says(), client.rev))
 		})
 	}
 	t.Run("Go SDK over SSE among all", func(t *testing.T) {
-		cross(t, s, official(connector(connectGoSDK).open(t, []string{open(t) + "/sse"}, gatewayName, protocol.V20251125)))
+		cross(t, s, official(connector(connectGoSDK).open(t, []string{url + "/sse"}, gatewayName, protocol.V20251125)))
 	})
 }
 
@@ -84,7 +78,7 @@ func TestGatewayClientsUseTheGoSDKServerOverStdio(t *testing.T) {
 			file := gatewayFile(t, "dragoman.json", object{"servers": object{"official": s.configured()}})
 			cmd := gatewayCommand(t, "--stdio", file)
 			cmd.Stderr = t.Output()
-			c := openGoSDKOver(t, &mcp.CommandTransport{Command: cmd, TerminateDuration: patience}, rev, true)
+			c := openGoSDKOver(t, &mcp.CommandTransport{Command: cmd, TerminateDuration: killAfter}, rev, true)
 			if c.server != gatewayName || c.rev != rev {
 				t.Errorf("connected to %q in %s", c.server, c.rev)
 			}

@@ -34,7 +34,7 @@ func openGoSDK(t *testing.T, to []string, rev protocol.Revision, able bool) *ses
 	case !isURL(to):
 		cmd := exec.Command(to[0], to[1:]...)
 		cmd.Stderr = t.Output()
-		return openGoSDKOver(t, &mcp.CommandTransport{Command: cmd, TerminateDuration: patience}, rev, able)
+		return openGoSDKOver(t, &mcp.CommandTransport{Command: cmd, TerminateDuration: killAfter}, rev, able)
 	case strings.HasSuffix(to[0], "/sse"):
 		wire = &mcp.SSEClientTransport{Endpoint: to[0], HTTPClient: connections(t)}
 	default:
@@ -42,6 +42,9 @@ func openGoSDK(t *testing.T, to []string, rev protocol.Revision, able bool) *ses
 	}
 	return openGoSDKOver(t, wire, rev, able)
 }
+
+// killAfter is the time after which a client kills a server that does not end. The test has failed by then.
+const killAfter = 2 * patience
 
 func openGoSDKOver(t *testing.T, wire mcp.Transport, rev protocol.Revision, able bool) *session {
 	t.Helper()
@@ -51,10 +54,16 @@ func openGoSDKOver(t *testing.T, wire mcp.Transport, rev protocol.Revision, able
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		// A server that does not end by itself is killed after that time.
-		start := time.Now()
-		if err := conn.Close(); err != nil || time.Since(start) >= patience {
-			t.Errorf("the connection does not end in good order: %v after %v", err, time.Since(start))
+		closed := make(chan error, 1)
+		go func() { closed <- conn.Close() }() // ends with the server, which is killed after killAfter
+		select {
+		case err := <-closed:
+			if err != nil {
+				t.Errorf("the connection does not end in good order: %v", err)
+			}
+		case <-time.After(patience):
+			t.Error("the server does not end when its input does")
+			<-closed
 		}
 	})
 	hello := conn.InitializeResult()

@@ -8,26 +8,20 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/json"
-	"encoding/pem"
 	"io"
 	"log"
 	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/dragoman-mcp/dragoman/internal/cli/term"
-	"github.com/dragoman-mcp/dragoman/internal/gateway/builtin"
 	"github.com/dragoman-mcp/dragoman/internal/testkit/peertest"
 	"github.com/dragoman-mcp/dragoman/protocol"
-	"github.com/dragoman-mcp/dragoman/transport/streamable"
 )
 
 // broken has a path for each way in which a server refuses.
@@ -86,27 +80,6 @@ func certified(t *testing.T, subject string, until time.Time, names ...string) s
 	web.StartTLS()
 	t.Cleanup(web.Close)
 	return web.URL
-}
-
-func TestA19_AuthoritiesOfTheEnvironmentAreTrusted(t *testing.T) {
-	t.Parallel()
-	if runtime.GOOS != "linux" {
-		t.Skip("elsewhere the system has the authorities")
-	}
-	server := builtin.New(nil)
-	web := httptest.NewTLSServer(&streamable.Server{Sessions: server, Requests: server.Requests()})
-	t.Cleanup(web.Close)
-	if _, stderr, status := runMain(t, "", "tools", web.URL); status == 0 || !strings.Contains(stderr, "certificate") {
-		t.Errorf("an unknown authority: status %d, %s", status, stderr)
-	}
-	roots := filepath.Join(t.TempDir(), "roots.pem")
-	if err := os.WriteFile(roots, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: web.Certificate().Raw}), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	setenv(t, "SSL_CERT_FILE", roots)
-	if _, stderr, status := runMain(t, "", "tools", web.URL); status != 0 {
-		t.Errorf("an authority of SSL_CERT_FILE: status %d, %s", status, stderr)
-	}
 }
 
 // silent takes connections, and says nothing.
