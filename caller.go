@@ -2,13 +2,13 @@ package dragoman
 
 import "context"
 
-// A Caller is who makes a request. The door through which a request comes makes
+// A Caller is who makes a request. The endpoint through which a request comes makes
 // it, once, and what is kept for somebody is bound to it: sessions, lists,
 // suspended calls, limits, records. It is not changed once it is in a context.
 type Caller struct {
-	// Principal is who it is, if that was proven, and Proof says how. Both are
+	// Principal is who it is, if that was proven, and Credential says how. Both are
 	// empty as long as nobody is asked to prove anything.
-	Principal, Proof string
+	Principal, Credential string
 
 	// Scopes and Claims are what was proven with it: what the principal has been
 	// granted, and what is known of it, such as its groups, by names. They are not
@@ -34,9 +34,9 @@ type Caller struct {
 	// one machine apart.
 	Address, Client string
 
-	// Door is the transport by which the request came, in a word, or empty if that
+	// Transport is the transport by which the request came, in a word, or empty if that
 	// is not known.
-	Door string
+	Transport string
 
 	// Session is the client's own session that the request belongs to, or empty if
 	// it belongs to none.
@@ -91,7 +91,7 @@ func (c *Caller) InSession(id string) *Caller {
 	return &in
 }
 
-// nobody is the caller of a request whose door tells nothing.
+// nobody is the caller of a request whose endpoint tells nothing.
 var nobody = &Caller{}
 
 type callerKey struct{}

@@ -41,7 +41,7 @@ func TestCapabilitiesAreFoundBehindWrappers(t *testing.T) {
 	if found.CutStream(time.Second); c.after != time.Second {
 		t.Error("another stream was cut")
 	}
-	for _, p := range []dragoman.Peer{nil, dragoman.Nobody, closedPeer{c}, openPeer{}, openConn{}} {
+	for _, p := range []dragoman.Peer{nil, dragoman.NoPeer, closedPeer{c}, openPeer{}, openConn{}} {
 		if got, ok := dragoman.PeerAs[dragoman.StreamCutter](p); ok {
 			t.Errorf("%T is said to be %T", p, got)
 		}

@@ -59,7 +59,7 @@ func ExamplePipe() {
 			return req.Reply(map[string]string{"hello": req.Name()})
 		},
 	}
-	toServer, _ := dragoman.Pipe(dragoman.Nobody, server)
+	toServer, _ := dragoman.Pipe(dragoman.NoPeer, server)
 	defer toServer.Close()
 
 	req, err := dragoman.NewRequest(dragoman.IntID(1), "greet", map[string]string{"name": "Ada"})
@@ -75,7 +75,7 @@ func ExamplePipe() {
 
 func ExampleLocal() {
 	server := dragoman.AcceptFunc(func(context.Context, dragoman.Conn) (dragoman.Peer, error) {
-		return dragoman.Nobody, nil
+		return dragoman.NoPeer, nil
 	})
 	conn, err := dragoman.Local(server).Dial(context.Background(), nil)
 	if err != nil {

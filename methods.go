@@ -18,7 +18,7 @@ type Methods map[string]func(ctx context.Context, req *Message, from Peer) (resu
 func (m Methods) Call(ctx context.Context, req *Message, from Peer) (*Message, error) {
 	f := m[req.Method()]
 	if f == nil {
-		return Nobody.Call(ctx, req, from)
+		return NoPeer.Call(ctx, req, from)
 	}
 	result, err := f(ctx, req, from)
 	if err == nil {

@@ -78,9 +78,9 @@ type Funcs struct {
 	OnNotify func(ctx context.Context, note *Message) error
 }
 
-// Nobody is the Peer of those who take no questions: it refuses every request
+// NoPeer is the Peer of those who take no questions: it refuses every request
 // with "method not found" and ignores notifications.
-var Nobody Peer = Funcs{}
+var NoPeer Peer = Funcs{}
 
 // Call calls OnCall.
 func (f Funcs) Call(ctx context.Context, req *Message, from Peer) (*Message, error) {
@@ -100,7 +100,7 @@ func (f Funcs) Notify(ctx context.Context, note *Message) error {
 
 // Pipe returns the two ends of a conversation in memory: what is asked of or
 // told to toRight reaches right, and likewise for left. Either may be nil,
-// which stands for [Nobody]. Calls run on the caller's goroutine. Closing one
+// which stands for [NoPeer]. Calls run on the caller's goroutine. Closing one
 // end closes both.
 func Pipe(left, right Peer) (toRight, toLeft Conn) {
 	ctx, cancel := context.WithCancelCause(context.Background())
@@ -122,7 +122,7 @@ func Local(a Acceptor) Dialer {
 
 func orNobody(p Peer) Peer {
 	if p == nil {
-		return Nobody
+		return NoPeer
 	}
 	return p
 }

@@ -55,7 +55,7 @@ func TestPipeConnectsBothWays(t *testing.T) {
 
 func TestPipeToNobody(t *testing.T) {
 	toRight, toLeft := dragoman.Pipe(nil, nil)
-	for _, c := range []dragoman.Peer{toRight, toLeft, dragoman.Nobody, dragoman.Funcs{}} {
+	for _, c := range []dragoman.Peer{toRight, toLeft, dragoman.NoPeer, dragoman.Funcs{}} {
 		resp, err := c.Call(t.Context(), ping(t), nil)
 		if err != nil || resp.ID() != ping(t).ID() || resp.RPCError() == nil || resp.RPCError().Code != -32601 {
 			t.Errorf("Call gave %v, %v; want \"method not found\"", resp, err)

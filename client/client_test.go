@@ -95,7 +95,7 @@ func paging(next func(cursor string) string) *client.Server {
 			case protocol.MethodListTools:
 				return req.Reply(json.RawMessage(next(string(req.Get("cursor")))))
 			}
-			return dragoman.Nobody.Call(ctx, req, from)
+			return dragoman.NoPeer.Call(ctx, req, from)
 		}}, nil
 	}))}
 }

@@ -48,7 +48,7 @@ func (c *Client) fault(outer, inner context.Context, k *call, method string, res
 // unsent returns the error of a request that era.Server answered itself, because
 // there is no way to the server.
 func (c *Client) unsent(k *call, method string, e *dragoman.Error) error {
-	if !protocol.IsOwn(e) {
+	if !protocol.IsGatewayError(e) {
 		return e
 	}
 	var err error = e
@@ -83,7 +83,7 @@ func (c *Client) unconnected(ctx context.Context, err error) error {
 	}
 	// What came of it says less than the reason: an exit, or what was not found.
 	rpc, _ := errors.AsType[*dragoman.Error](err)
-	if last := c.dialer.failure(0); last != nil && (errors.Is(err, dragoman.ErrClosed) || rpc != nil && protocol.IsOwn(rpc)) {
+	if last := c.dialer.failure(0); last != nil && (errors.Is(err, dragoman.ErrClosed) || rpc != nil && protocol.IsGatewayError(rpc)) {
 		err = last
 	}
 	return c.wrap(ConnectionFailed, "", false, err)

@@ -27,7 +27,7 @@ func handmade(call func(ctx context.Context, req *dragoman.Message, outside drag
 			case protocol.MethodCallTool:
 				return call(ctx, req, outside)
 			}
-			return dragoman.Nobody.Call(ctx, req, from)
+			return dragoman.NoPeer.Call(ctx, req, from)
 		}}, nil
 	}))}
 }

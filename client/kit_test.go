@@ -117,14 +117,14 @@ func inEachEra(t *testing.T, test func(t *testing.T, server *client.Server, era 
 	}
 }
 
-// doors are those of a server for either era.
-type doors interface {
+// endpoints are those of a server for either era.
+type endpoints interface {
 	dragoman.Acceptor
 	Requests() dragoman.Peer
 }
 
 // serve serves a server over Streamable HTTP and returns its URL.
-func serve(t *testing.T, server doors) string {
+func serve(t *testing.T, server endpoints) string {
 	t.Helper()
 	h := &streamable.Server{Sessions: server, Requests: server.Requests()}
 	web := httptest.NewServer(h)

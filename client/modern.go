@@ -28,17 +28,17 @@ var betweenRounds = retry.Backoff{Min: 250 * time.Millisecond, Max: time.Minute}
 // modern is the side of the modern era: each request has its envelope, and the
 // server asks by wanting a request again.
 type modern struct {
-	client  *Client
-	door    dragoman.Peer
-	busy    syncs.Group // the goroutines of changes
-	changes *subscription.Subscription
+	client   *Client
+	endpoint dragoman.Peer
+	busy     syncs.Group // the goroutines of changes
+	changes  *subscription.Subscription
 
 	mu       sync.Mutex
 	envelope protocol.Envelope // of the next request; guarded by mu
 }
 
-func newModern(c *Client, door dragoman.Peer) *modern {
-	m := &modern{client: c, door: door}
+func newModern(c *Client, endpoint dragoman.Peer) *modern {
+	m := &modern{client: c, endpoint: endpoint}
 	// Ends with the Client, whose Close waits for it.
 	m.changes = subscription.New(c.ctx, &subscription.Options{Send: m.listen, Notify: c.notify, Busy: &m.busy, Logger: c.opts.Logger})
 	rev := c.opts.Revision
@@ -102,7 +102,7 @@ func (m *modern) send(ctx context.Context, req *dragoman.Message, from dragoman.
 	if err != nil {
 		return nil, err
 	}
-	return m.door.Call(ctx, req, from)
+	return m.endpoint.Call(ctx, req, from)
 }
 
 func (m *modern) ask(ctx context.Context, req *dragoman.Message, k *call) (*dragoman.Message, error) {

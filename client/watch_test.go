@@ -85,7 +85,7 @@ func (l listening) server() (*client.Server, *atomic.Int32) {
 	n := new(atomic.Int32)
 	return scripted(nil, dragoman.Funcs{OnCall: func(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 		if req.Method() != protocol.MethodListen {
-			return dragoman.Nobody.Call(ctx, req, from)
+			return dragoman.NoPeer.Call(ctx, req, from)
 		}
 		if no := l(ctx, int(n.Add(1)), req, from); no != nil {
 			return req.Fail(no), nil

@@ -114,9 +114,9 @@ func (c *Call) notify(ctx context.Context, method string, params any) {
 	}
 }
 
-// A Question is a server request that a call asks the client: sampling/createMessage,
+// A InputRequest is a server request that a call asks the client: sampling/createMessage,
 // elicitation/create or roots/list.
-type Question struct {
+type InputRequest struct {
 	Key    string // its own within the call
 	Method string
 	Params any
@@ -130,9 +130,9 @@ type Question struct {
 // of the call must return the error as it is: the client is asked, and sends its request
 // again, so that the function runs from its beginning. A legacy client is asked by
 // requests, and notices nothing of that. A client that cannot be asked gets an error.
-func (c *Call) Ask(questions ...Question) (map[string]json.RawMessage, error) {
+func (c *Call) Ask(questions ...InputRequest) (map[string]json.RawMessage, error) {
 	got := make(answers)
-	var missing []Question
+	var missing []InputRequest
 	for _, q := range questions {
 		if e := c.lacks(&q); e != nil {
 			return nil, e
@@ -159,7 +159,7 @@ func (c *Call) Ask(questions ...Question) (map[string]json.RawMessage, error) {
 }
 
 // lacks returns the error for a client that cannot be asked a question, or nil.
-func (c *Call) lacks(q *Question) error {
+func (c *Call) lacks(q *InputRequest) error {
 	params, err := json.Marshal(q.Params)
 	if err != nil {
 		return fmt.Errorf("params of %s: %w", q.Method, err)
@@ -174,7 +174,7 @@ func (c *Call) lacks(q *Question) error {
 
 // inputRequired ends a round of a call: the client is asked questions.
 type inputRequired struct {
-	questions []Question
+	questions []InputRequest
 	keep      answers // that need not be asked for again
 }
 

@@ -5,7 +5,7 @@
 //	defer server.Close()
 //	http.Handle("/mcp", &streamable.Server{Sessions: server, Requests: server.Requests()})
 //
-// [FromMethods] makes a server of functions, [NewFront] one of a peer of the modern era.
+// [FromMethods] makes a server of functions, [NewFrontend] one of a peer of the modern era.
 //
 // The legacy era is that of revisions with a handshake, a session, and requests of the server
 // to its client. In the modern era every request stands for itself. A [Server] takes legacy

@@ -30,7 +30,7 @@ func ExampleFromMethods() {
 			}
 			return json.RawMessage(`{"content":[{"type":"text","text":"hello"}]}`), nil
 		},
-	}, &era.FrontOptions{Name: "greeter", Version: "1"})
+	}, &era.FrontendOptions{Name: "greeter", Version: "1"})
 	defer server.Close()
 	web := httptest.NewServer(&streamable.Server{Sessions: server, Requests: server.Requests()})
 	defer web.Close()
@@ -84,10 +84,10 @@ func ExampleServer() {
 }
 
 // A peer of the modern era, for clients of both.
-func ExampleNewFront() {
+func ExampleNewFrontend() {
 	only := builtin.New(&builtin.Options{Revisions: []protocol.Revision{protocol.Latest}})
 	defer only.Close()
-	front := era.NewFront(only.Requests(), nil)
+	front := era.NewFrontend(only.Requests(), nil)
 	defer front.Close()
 
 	legacy := protocol.Legacy

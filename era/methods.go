@@ -25,8 +25,8 @@ import (
 //
 // An error of tools/call that is no [*dragoman.Error] is a result that says that the tool
 // has failed. opts may be nil.
-func FromMethods(methods dragoman.Methods, opts *FrontOptions) *Front {
-	var o FrontOptions
+func FromMethods(methods dragoman.Methods, opts *FrontendOptions) *Frontend {
+	var o FrontendOptions
 	if opts != nil {
 		o = *opts
 	}
@@ -51,13 +51,13 @@ func FromMethods(methods dragoman.Methods, opts *FrontOptions) *Front {
 	for method, f := range s.methods {
 		s.methods[method] = s.serve(method, f)
 	}
-	return NewFront(s, &o)
+	return NewFrontend(s, &o)
 }
 
 // A methodServer is a peer of the modern era that is made of functions.
 type methodServer struct {
 	methods dragoman.Methods
-	opts    *FrontOptions
+	opts    *FrontendOptions
 	info    json.RawMessage // who it is
 	modern  []protocol.Revision
 	sealer  *token.Sealer // of request states

@@ -34,7 +34,7 @@ var adder = dragoman.Methods{
 
 func TestMethodsAreAServerOfBothEras(t *testing.T) {
 	peertest.NoLeak(t)
-	front := era.FromMethods(adder, &era.FrontOptions{Name: "adder", Version: "1"})
+	front := era.FromMethods(adder, &era.FrontendOptions{Name: "adder", Version: "1"})
 	defer func() { _ = front.Close() }()
 	for _, e := range []protocol.Era{protocol.Legacy, protocol.Modern} {
 		c, err := library.Connect(t.Context(), &library.Server{Dialer: dragoman.Local(front)}, &library.Options{Era: &e})
@@ -96,7 +96,7 @@ func TestChangesOfMethodsReachClientsOfBothEras(t *testing.T) {
 		return json.RawMessage(`{"resources":[]}`), nil
 	}}
 	maps.Copy(methods, adder)
-	front := era.FromMethods(methods, &era.FrontOptions{Changes: changes})
+	front := era.FromMethods(methods, &era.FrontendOptions{Changes: changes})
 	defer func() { _ = front.Close() }()
 	publish := func(method string, params any) {
 		note, err := dragoman.NewNotification(method, params)
@@ -135,7 +135,7 @@ func TestChangesOfMethodsReachClientsOfBothEras(t *testing.T) {
 
 func TestListensOfMethodsEndWithTheirChanges(t *testing.T) {
 	changes := &era.Changes{Tools: true}
-	front := era.FromMethods(adder, &era.FrontOptions{Changes: changes})
+	front := era.FromMethods(adder, &era.FrontendOptions{Changes: changes})
 	defer func() { _ = front.Close() }()
 	req, err := dragoman.Parse([]byte(`{"jsonrpc":"2.0","id":"l","method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true,"promptsListChanged":true},
 		"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`))
@@ -166,7 +166,7 @@ func TestFunctionsReportLogAndAskInBothEras(t *testing.T) {
 			c.Log(ctx, "error", "test", "wanted")
 			var said []string
 			for i, key := range []string{"first", "second"} {
-				got, err := c.Ask(era.Question{Key: key, Method: protocol.MethodElicit, Params: map[string]any{
+				got, err := c.Ask(era.InputRequest{Key: key, Method: protocol.MethodElicit, Params: map[string]any{
 					"message": key, "requestedSchema": json.RawMessage(`{"type":"object","properties":{"name":{"type":"string"}}}`),
 				}})
 				if err != nil {
@@ -177,7 +177,7 @@ func TestFunctionsReportLogAndAskInBothEras(t *testing.T) {
 			}
 			return text(strings.Join(said, " and ")), nil
 		},
-	}, &era.FrontOptions{Logs: true, Instructions: "call it"})
+	}, &era.FrontendOptions{Logs: true, Instructions: "call it"})
 	defer func() { _ = front.Close() }()
 	for _, e := range []protocol.Era{protocol.Legacy, protocol.Modern} {
 		logged := make(chan string, 100)
@@ -221,7 +221,7 @@ func TestFunctionsReportLogAndAskInBothEras(t *testing.T) {
 
 func TestServersOfMethodsRefuseRevisionsThatTheyDoNotServe(t *testing.T) {
 	for _, served := range [][]protocol.Revision{{protocol.V20250618}, {protocol.Latest}} {
-		front := era.FromMethods(adder, &era.FrontOptions{Revisions: served})
+		front := era.FromMethods(adder, &era.FrontendOptions{Revisions: served})
 		defer func() { _ = front.Close() }()
 		for _, e := range []protocol.Era{protocol.Legacy, protocol.Modern} {
 			c, err := library.Connect(t.Context(), &library.Server{Dialer: dragoman.Local(front)}, &library.Options{Era: &e})

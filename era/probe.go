@@ -308,7 +308,7 @@ func (p *probe) run(ctx context.Context) probeResult {
 		if req.Method() == protocol.MethodDiscover {
 			echoes.Store(true) // our refusal comes back as the answer
 		}
-		return dragoman.Nobody.Call(ctx, req, from)
+		return dragoman.NoPeer.Call(ctx, req, from)
 	}})
 	conn, err := s.open(ctx, local)
 	if err != nil {

@@ -129,7 +129,7 @@ type Server struct {
 	repeats         atomic.Int64          // for ids
 	pool            *pool.Pool
 	spares          warmConns    // conversations that nobody uses yet
-	front           Front        // what clients come to
+	front           Frontend     // what clients come to
 	down            *down.Server // for modern clients of a legacy server
 }
 
@@ -142,7 +142,7 @@ func (s *Server) prepare() {
 	}
 	s.spares.server = s
 	s.pool = pool.New(&pool.Options{Max: s.MaxSessions, PerCaller: s.MaxPerCaller, Idle: s.IdleTimeout, Logger: s.log})
-	s.front.prepare(requests{server: s}, &FrontOptions{Name: name, Version: version, Ended: s.ended, Logger: s.log})
+	s.front.prepare(requests{server: s}, &FrontendOptions{Name: name, Version: version, Ended: s.ended, Logger: s.log})
 	s.front.begin = s.begin
 	s.down = down.New(s.dial, &down.Options{
 		Name: name, Version: version,
@@ -231,7 +231,7 @@ func (s *Server) Ping(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if e := resp.RPCError(); e != nil && protocol.IsOwn(e) {
+	if e := resp.RPCError(); e != nil && protocol.IsGatewayError(e) {
 		return e
 	}
 	if now, err := readDiscover(resp); s.Era == nil && (err != nil || now != era) {

@@ -96,11 +96,11 @@ func TestLegacyClientOfAModernServerThatKeepsNoLegacySessionsIsServedInTheModern
 	} {
 		accept := func(s *era.Server) dragoman.Acceptor { return s }
 		aggregate := func(s *era.Server) dragoman.Acceptor {
-			f := era.NewFront(s.Requests(), nil)
+			f := era.NewFrontend(s.Requests(), nil)
 			t.Cleanup(func() { _ = f.Close() })
 			return f
 		}
-		for way, door := range map[string]func(*era.Server) dragoman.Acceptor{"alone": accept, "in an aggregate": aggregate} {
+		for way, endpoint := range map[string]func(*era.Server) dragoman.Acceptor{"alone": accept, "in an aggregate": aggregate} {
 			t.Run(name+", "+way, func(t *testing.T) {
 				web := newBothEras(t, c.sessions)
 				dialer := &streamable.Client{URL: web.URL}
@@ -108,7 +108,7 @@ func TestLegacyClientOfAModernServerThatKeepsNoLegacySessionsIsServedInTheModern
 					found, err := dialer.Probe(ctx)
 					return found.Era, err
 				}})
-				d := door(s)
+				d := endpoint(s)
 				for i := range 3 {
 					join(t, d, protocol.LatestLegacy).echo()
 					if got := web.called(c.want); got != i+1 {

@@ -41,7 +41,7 @@ func (l *lateBoundPeer) get() dragoman.Peer {
 	if p := l.peer.Load(); p != nil {
 		return *p
 	}
-	return dragoman.Nobody
+	return dragoman.NoPeer
 }
 
 func (l *lateBoundPeer) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {

@@ -38,11 +38,11 @@ func write(t *testing.T, file, text string) string {
 func upstream(t *testing.T) string {
 	t.Helper()
 	server := builtin.New(nil)
-	door := &streamable.Server{Sessions: server, Requests: server.Requests()}
-	web := httptest.NewServer(door)
+	endpoint := &streamable.Server{Sessions: server, Requests: server.Requests()}
+	web := httptest.NewServer(endpoint)
 	t.Cleanup(func() {
 		_ = server.Close()
-		_ = door.Shutdown(context.Background())
+		_ = endpoint.Shutdown(context.Background())
 		web.Close()
 	})
 	return web.URL

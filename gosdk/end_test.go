@@ -33,7 +33,7 @@ func TestWhatAHandlerAsksIsAnsweredAlsoWhenItsRequestIsOver(t *testing.T) {
 		}
 		return text("done"), nil, nil
 	})
-	for name, d := range doors(t, server) {
+	for name, d := range endpoints(t, server) {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
 			defer cancel()
@@ -74,11 +74,11 @@ func TestCloseReturnsWhenTheSessionIsEndedAtTheServer(t *testing.T) {
 	server, _ := newServer(t)
 	back := &era.Server{Dialer: gosdk.Dialer(server)}
 	t.Cleanup(func() { _ = back.Close() })
-	door := &streamable.Server{Sessions: back, Requests: back.Requests()}
-	t.Cleanup(func() { _ = door.Close() })
+	endpoint := &streamable.Server{Sessions: back, Requests: back.Requests()}
+	t.Cleanup(func() { _ = endpoint.Close() })
 	var deleted atomic.Bool
 	at := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		door.ServeHTTP(w, r)
+		endpoint.ServeHTTP(w, r)
 		if r.Method == http.MethodDelete {
 			deleted.Store(true) // before the answer leaves
 		}

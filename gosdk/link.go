@@ -84,7 +84,7 @@ func newLink(m *marks) *link {
 // join says who is on the other side.
 func (l *link) join(other dragoman.Peer) {
 	if other == nil {
-		other = dragoman.Nobody
+		other = dragoman.NoPeer
 	}
 	l.other = other
 	close(l.ready)

@@ -71,16 +71,16 @@ func text(s string) *mcp.CallToolResult {
 	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: s}}}
 }
 
-// doors serves a server of the SDK on every transport, and returns dialers of ours to it.
-func doors(t *testing.T, s *mcp.Server) map[string]dragoman.Dialer {
+// endpoints serves a server of the SDK on every transport, and returns dialers of ours to it.
+func endpoints(t *testing.T, s *mcp.Server) map[string]dragoman.Dialer {
 	t.Helper()
 	back := &era.Server{Dialer: gosdk.Dialer(s)}
 	t.Cleanup(func() { _ = back.Close() })
-	door := &streamable.Server{Sessions: back, Requests: back.Requests()}
+	endpoint := &streamable.Server{Sessions: back, Requests: back.Requests()}
 	old := &sse.Server{Acceptor: back, MessagesPath: "/messages"}
 	sockets := &ws.Server{Acceptor: back, Requests: back.Requests()}
 	mux := http.NewServeMux()
-	mux.Handle("/mcp", door)
+	mux.Handle("/mcp", endpoint)
 	mux.Handle("/sse", old.Stream())
 	mux.Handle("/messages", old.Messages())
 	mux.Handle("/ws", sockets)
@@ -88,7 +88,7 @@ func doors(t *testing.T, s *mcp.Server) map[string]dragoman.Dialer {
 	t.Cleanup(func() {
 		gone, cancel := context.WithCancel(context.Background())
 		cancel()
-		_, _, _ = door.Shutdown(gone), old.Shutdown(gone), sockets.Shutdown(gone) // what is cut here is ours
+		_, _, _ = endpoint.Shutdown(gone), old.Shutdown(gone), sockets.Shutdown(gone) // what is cut here is ours
 		server.Close()
 	})
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -118,7 +118,7 @@ func doors(t *testing.T, s *mcp.Server) map[string]dragoman.Dialer {
 
 func TestClientsOfTheSDKUseServersOfTheSDKOverEveryTransport(t *testing.T) {
 	server, seen := newServer(t)
-	for name, d := range doors(t, server) {
+	for name, d := range endpoints(t, server) {
 		t.Run(name, func(t *testing.T) { use(t, d, server, seen) })
 	}
 }

@@ -36,16 +36,16 @@ var carriers = map[string]func(*served) (dragoman.Dialer, func()){
 		return overStreamable(&streamable.Server{Sessions: s}) // the legacy era alone
 	},
 	"sse": func(s *served) (dragoman.Dialer, func()) {
-		door, mux := &sse.Server{Acceptor: s}, http.NewServeMux()
-		mux.Handle("/sse", door.Stream())
-		mux.Handle("/messages", door.Messages())
+		endpoint, mux := &sse.Server{Acceptor: s}, http.NewServeMux()
+		mux.Handle("/sse", endpoint.Stream())
+		mux.Handle("/messages", endpoint.Messages())
 		client, end := overHTTP(mux)
-		return &sse.Client{URL: "http://127.0.0.1/sse", HTTP: client}, func() { _ = door.Close(); end() }
+		return &sse.Client{URL: "http://127.0.0.1/sse", HTTP: client}, func() { _ = endpoint.Close(); end() }
 	},
 	"websocket": func(s *served) (dragoman.Dialer, func()) {
-		door := &ws.Server{Acceptor: s}
-		client, end := overHTTP(door)
-		return &ws.Client{URL: "ws://127.0.0.1/", HTTP: client}, func() { _ = door.Close(); end() }
+		endpoint := &ws.Server{Acceptor: s}
+		client, end := overHTTP(endpoint)
+		return &ws.Client{URL: "ws://127.0.0.1/", HTTP: client}, func() { _ = endpoint.Close(); end() }
 	},
 }
 
@@ -86,7 +86,7 @@ func (p *pair) Connect(ctx context.Context) (mcp.Connection, error) {
 
 func (p *pair) serve(server *mcp.Server) mcp.Connection {
 	p.server = newLink(newMarks(server))
-	s := &served{link: p.server, came: make(chan struct{}), client: dragoman.Nobody}
+	s := &served{link: p.server, came: make(chan struct{}), client: dragoman.NoPeer}
 	p.server.join(s.toClient())
 	var end func()
 	p.dialer, end = p.open(s)
@@ -108,7 +108,7 @@ func (o over) Close() error {
 	return err
 }
 
-// A served is a link as a door needs it: an Acceptor for its one client, and a Peer for requests
+// A served is a link as an endpoint needs it: an Acceptor for its one client, and a Peer for requests
 // without a session.
 type served struct {
 	*link
@@ -116,7 +116,7 @@ type served struct {
 	once sync.Once
 
 	mu     sync.Mutex
-	client dragoman.Peer // Nobody before it has a session, if ever; guarded by mu
+	client dragoman.Peer // NoPeer before it has a session, if ever; guarded by mu
 }
 
 // Accept implements dragoman.Acceptor.
@@ -202,16 +202,16 @@ func overPipes(s *served, framing stdio.Framing) (d dragoman.Dialer, end func())
 	}
 }
 
-// overStreamable returns what dials a door of Streamable HTTP.
-func overStreamable(door *streamable.Server) (dragoman.Dialer, func()) {
-	client, end := overHTTP(door)
-	return &streamable.Client{URL: "http://127.0.0.1/", HTTP: client}, func() { _ = door.Close(); end() }
+// overStreamable returns what dials an endpoint of Streamable HTTP.
+func overStreamable(endpoint *streamable.Server) (dragoman.Dialer, func()) {
+	client, end := overHTTP(endpoint)
+	return &streamable.Client{URL: "http://127.0.0.1/", HTTP: client}, func() { _ = endpoint.Close(); end() }
 }
 
-// overHTTP serves a door, and returns a client that reaches it.
-func overHTTP(door http.Handler) (client *http.Client, end func()) {
+// overHTTP serves an endpoint, and returns a client that reaches it.
+func overHTTP(endpoint http.Handler) (client *http.Client, end func()) {
 	l := memnet.Listen()
-	server := &http.Server{Handler: door} //nolint:gosec // for one client, which is the test
+	server := &http.Server{Handler: endpoint} //nolint:gosec // for one client, which is the test
 	var serving sync.WaitGroup
 	serving.Go(func() { _ = server.Serve(l) })
 	connections := &http.Transport{DialContext: l.DialContext}

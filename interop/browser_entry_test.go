@@ -51,13 +51,13 @@ func startGuarded(t *testing.T) *guardedGateway {
 	g.provider = authtest.New(t, &authtest.Options{Identity: true})
 	server := builtin.New(nil)
 	requests := server.Requests()
-	door := &streamable.Server{Requests: dragoman.Funcs{OnCall: func(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+	endpoint := &streamable.Server{Requests: dragoman.Funcs{OnCall: func(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 		if req.Method() == protocol.MethodCallTool {
 			g.calls.Add(1)
 		}
 		return requests.Call(ctx, req, from)
 	}}}
-	upstream := httptest.NewServer(door)
+	upstream := httptest.NewServer(endpoint)
 	web := httptest.NewUnstartedServer(nil)
 	g.url = "http://" + web.Listener.Addr().String()
 	said, _ := serveUntil(t, gatewayCommand(t, gatewayFile(t, "dragoman.json", object{
@@ -92,7 +92,7 @@ func startGuarded(t *testing.T) *guardedGateway {
 		defer cancel()
 		web.Close()
 		_ = server.Close()
-		_ = door.Shutdown(ctx) // it ends with the test
+		_ = endpoint.Shutdown(ctx) // it ends with the test
 		upstream.Close()
 	})
 	return g
@@ -304,8 +304,8 @@ func wantNoFrame(t *testing.T, tab context.Context) {
 
 // entryGets is what a page shows of its attempts at a gateway with authentication: what it gets to read of answers
 // that it may read if it is let, of those that it may not, and of windows, whatever it does.
-func entryGets(doors map[string]string, fetched, opaque, shown string) map[string]string {
-	all := maps.Clone(doors)
+func entryGets(endpoints map[string]string, fetched, opaque, shown string) map[string]string {
+	all := maps.Clone(endpoints)
 	for _, way := range []string{"credentials", "delete", "token", "token in a URL", "consent fetched", "consent answered", "tokens"} {
 		all[way] = fetched
 	}

@@ -77,7 +77,7 @@ func (s *crossServer) connect(t *testing.T) []string {
 	return append(append(args, "--"), s.command...)
 }
 
-// listen opens the doors of a bridge in this process, and returns their URL. The
+// listen opens the endpoints of a bridge in this process, and returns their URL. The
 // server is up by then.
 func (s *crossServer) listen(t *testing.T) string {
 	t.Helper()
@@ -102,18 +102,18 @@ func (s *crossServer) listen(t *testing.T) string {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		if err := errors.Join(main.Shutdown(ctx), old.Shutdown(ctx), sockets.Shutdown(ctx)); err != nil {
-			t.Errorf("the doors do not close: %v", err)
+			t.Errorf("the endpoints do not close: %v", err)
 		}
 		web.Close()
 	})
 	return web.URL
 }
 
-// meet connects a client to the server through the bridge. door is the transport of the client.
-func (s *crossServer) meet(t *testing.T, connect connector, door string, rev protocol.Revision) *session {
+// meet connects a client to the server through the bridge. endpoint is the transport of the client.
+func (s *crossServer) meet(t *testing.T, connect connector, endpoint string, rev protocol.Revision) *session {
 	t.Helper()
 	var to []string
-	switch door {
+	switch endpoint {
 	case "stdio":
 		to = s.connect(t)
 	case "http":
@@ -121,7 +121,7 @@ func (s *crossServer) meet(t *testing.T, connect connector, door string, rev pro
 	case "ws":
 		to = []string{strings.Replace(s.listen(t), "http:", "ws:", 1) + "/ws"}
 	default:
-		to = []string{s.listen(t) + "/" + door}
+		to = []string{s.listen(t) + "/" + endpoint}
 	}
 	return connect.open(t, to, s.says(), rev)
 }

@@ -109,7 +109,7 @@ func TestNpmCrossLegacyClientsUseAServerOfBothErasWithoutSessions(t *testing.T) 
 }
 
 // Clients of the old transports, and of one that no revision defines.
-func TestNpmPipCrossClientsUseAModernServerThroughOtherDoors(t *testing.T) {
+func TestNpmPipCrossClientsUseAModernServerThroughOtherEndpoints(t *testing.T) {
 	t.Parallel()
 	server := crossKinds[0]
 	crossMeet(t, crossKinds[1], server, "ws", "http", protocol.V20251125)
@@ -117,12 +117,12 @@ func TestNpmPipCrossClientsUseAModernServerThroughOtherDoors(t *testing.T) {
 	crossMeet(t, crossKinds[3], server, "sse", "http", protocol.V20251125)
 }
 
-func crossMeet(t *testing.T, client, server crossKind, door, transport string, rev protocol.Revision) {
+func crossMeet(t *testing.T, client, server crossKind, endpoint, transport string, rev protocol.Revision) {
 	other := crossOther(rev.Era())
-	t.Run(fmt.Sprintf("%s %s over %s to %s %s over %s", client.name, rev.Era(), door, server.name, other, transport), func(t *testing.T) {
+	t.Run(fmt.Sprintf("%s %s over %s to %s %s over %s", client.name, rev.Era(), endpoint, server.name, other, transport), func(t *testing.T) {
 		t.Parallel()
 		s := server.server(t, other, transport)
-		cross(t, s, s.meet(t, client.connect, door, rev))
+		cross(t, s, s.meet(t, client.connect, endpoint, rev))
 	})
 }
 

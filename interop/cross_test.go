@@ -56,15 +56,15 @@ func TestCrossGoSDKClientUsesAGoSDKServerOfTheOtherEra(t *testing.T) {
 	t.Parallel()
 	for _, rev := range []protocol.Revision{protocol.V20260728, protocol.V20251125, protocol.V20250618} {
 		other := crossOther(rev.Era())
-		for _, door := range []string{"stdio", "http", "sse"} {
-			if door == "sse" && !rev.HasSessions() {
+		for _, endpoint := range []string{"stdio", "http", "sse"} {
+			if endpoint == "sse" && !rev.HasSessions() {
 				continue
 			}
 			for _, transport := range []string{"stdio", "http"} {
-				t.Run(fmt.Sprintf("%s over %s to %s over %s", rev, door, other, transport), func(t *testing.T) {
+				t.Run(fmt.Sprintf("%s over %s to %s over %s", rev, endpoint, other, transport), func(t *testing.T) {
 					t.Parallel()
 					s := crossGoServerOf(t, other, transport)
-					cross(t, s, s.meet(t, connectGoSDK, door, rev))
+					cross(t, s, s.meet(t, connectGoSDK, endpoint, rev))
 				})
 			}
 		}
@@ -75,12 +75,12 @@ func TestCrossGoSDKClientUsesAGoSDKServerOfTheOtherEra(t *testing.T) {
 // notify a legacy client.
 func TestCrossGoSDKLegacyClientUsesAStatelessGoSDKServerOfBothEras(t *testing.T) {
 	t.Parallel()
-	for _, door := range []string{"stdio", "http", "sse"} {
-		t.Run(door, func(t *testing.T) {
+	for _, endpoint := range []string{"stdio", "http", "sse"} {
+		t.Run(endpoint, func(t *testing.T) {
 			t.Parallel()
 			s := &crossServer{kind: "Go", era: protocol.Modern, transport: "http", journal: filepath.Join(t.TempDir(), "journal")}
 			s.serveGo(t, crossBoth, true)
-			cross(t, s, s.meet(t, connectGoSDK, door, protocol.V20251125))
+			cross(t, s, s.meet(t, connectGoSDK, endpoint, protocol.V20251125))
 		})
 	}
 }

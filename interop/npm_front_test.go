@@ -46,13 +46,13 @@ func startFrontOf(t *testing.T, settings, servers object) (gateway string, auth 
 	}}
 	auth = startAuthServer(t, settings)
 	server := builtin.New(nil)
-	door := &streamable.Server{Sessions: server, Requests: server.Requests()}
-	web := httptest.NewServer(door)
+	endpoint := &streamable.Server{Sessions: server, Requests: server.Requests()}
+	web := httptest.NewServer(endpoint)
 	t.Cleanup(func() {
 		_ = server.Close()
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
-		_ = door.Shutdown(ctx) // it ends with the test
+		_ = endpoint.Shutdown(ctx) // it ends with the test
 		web.Close()
 	})
 	servers["a"] = object{"url": web.URL}

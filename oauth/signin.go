@@ -328,7 +328,7 @@ func (s *Source) register(ctx context.Context, r *record, at *Callback) (*codeWa
 	}
 	who, state := s.client(r), rand.Text()
 	client := r.Clients[r.AS.Issuer]
-	registered := who != nil && client != nil && client.Ours && client.ID == who.ID
+	registered := who != nil && client != nil && client.Registered && client.ID == who.ID
 	reuse := registered && s.redirectFits(client.Redirect, at)
 	var b *codeWaiter
 	var err error
@@ -384,7 +384,7 @@ func (s *Source) enroll(ctx context.Context, r *record, redirect string) (*oidc.
 		if now.Clients == nil {
 			now.Clients = make(map[string]*client)
 		}
-		now.Clients[r.AS.Issuer] = &client{Ours: true, ID: who.ID, Secret: who.Secret, Method: who.Method, Redirect: redirect, Expires: who.SecretExpires}
+		now.Clients[r.AS.Issuer] = &client{Registered: true, ID: who.ID, Secret: who.Secret, Method: who.Method, Redirect: redirect, Expires: who.SecretExpires}
 		r.Clients = now.Clients
 	})
 	return who, err

@@ -158,7 +158,7 @@ func (s *Source) update(ctx context.Context, change func(*record)) error {
 
 // forget drops the tokens.
 func (r *record) forget() {
-	r.Client, r.Access, r.Refresh, r.Scope, r.Asked, r.Who = "", "", "", "", "", ""
+	r.Client, r.Access, r.Refresh, r.Scope, r.Asked, r.User = "", "", "", "", "", ""
 	r.Expires, r.Obtained = time.Time{}, time.Time{}
 }
 
@@ -303,7 +303,7 @@ func (s *Source) obtain(ctx context.Context, r *record, who *oidc.Credentials, f
 		r.Asked = scope
 	}
 	r.Scope = cmp.Or(t.Scope, scope, r.Scope)
-	r.Who = cmp.Or(nameOf(t.ID), r.Who)
+	r.User = cmp.Or(nameOf(t.ID), r.User)
 	return s.save(r)
 }
 

@@ -19,8 +19,8 @@ type Status struct {
 	SignedIn  bool `json:"signedIn"`
 	Renewable bool `json:"renewable"`
 
-	// Who is signed in, as the authorization server says; often it does not.
-	Who string `json:"who,omitempty"`
+	// User is signed in, as the authorization server says; often it does not.
+	User string `json:"who,omitempty"`
 
 	// Issuer is the authorization server, Scope what the token is for.
 	Issuer string `json:"issuer,omitempty"`
@@ -53,7 +53,7 @@ func (s *Store) Statuses() ([]Status, error) {
 func (r *record) status() Status {
 	st := Status{
 		Server: r.Server, Subject: r.Subject, SignedIn: r.valid(time.Now()) || r.Refresh != "", Renewable: r.Refresh != "",
-		Who: r.Who, Scope: r.Scope, Expires: r.Expires,
+		User: r.User, Scope: r.Scope, Expires: r.Expires,
 	}
 	if r.AS != nil {
 		st.Issuer = r.AS.Issuer

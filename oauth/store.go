@@ -90,18 +90,18 @@ type record struct {
 	Expires  time.Time `json:"expires,omitzero"` // zero: nobody knows
 	Scope    string    `json:"scope,omitempty"`  // what the tokens are for
 	Asked    string    `json:"asked,omitempty"`  // what was asked for
-	Who      string    `json:"who,omitempty"`    // for people
+	User     string    `json:"who,omitempty"`    // for people
 }
 
 // A client is who we are at an authorization server: because we registered there, or because
 // somebody signed in with a client that was configured.
 type client struct {
-	Ours     bool      `json:"ours,omitempty"` // we registered it
-	ID       string    `json:"id"`
-	Secret   string    `json:"secret,omitempty"`
-	Method   string    `json:"method,omitempty"`
-	Redirect string    `json:"redirect,omitempty"` // that it is registered with
-	Expires  time.Time `json:"expires,omitzero"`   // of the secret; zero: never
+	Registered bool      `json:"ours,omitempty"` // we registered it
+	ID         string    `json:"id"`
+	Secret     string    `json:"secret,omitempty"`
+	Method     string    `json:"method,omitempty"`
+	Redirect   string    `json:"redirect,omitempty"` // that it is registered with
+	Expires    time.Time `json:"expires,omitzero"`   // of the secret; zero: never
 }
 
 // A pending sign-in waits for its user. It is kept so that another process can go on

@@ -53,7 +53,7 @@ func (s *Source) TakeOver(ctx context.Context, dir string) (bool, error) {
 	if r.Clients == nil {
 		r.Clients = make(map[string]*client)
 	}
-	c := &client{Ours: len(info.Redirects) > 0, ID: info.ID, Secret: info.Secret, Method: info.Method}
+	c := &client{Registered: len(info.Redirects) > 0, ID: info.ID, Secret: info.Secret, Method: info.Method}
 	if len(info.Redirects) > 0 {
 		c.Redirect = info.Redirects[0]
 	}

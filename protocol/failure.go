@@ -235,9 +235,9 @@ func NeededScope(e *dragoman.Error) string {
 	return data.Scope
 }
 
-// IsOwn reports whether an error was made on the way, by us or by another gateway,
+// IsGatewayError reports whether an error was made on the way, by us or by another gateway,
 // and not by the server.
-func IsOwn(e *dragoman.Error) bool { return e.Code <= CodeUnavailable && e.Code >= CodeDenied }
+func IsGatewayError(e *dragoman.Error) bool { return e.Code <= CodeUnavailable && e.Code >= CodeDenied }
 
 // newOwnError makes an error of ours, which says so.
 func newOwnError(code int, message, outcome string) *dragoman.Error {

@@ -30,7 +30,7 @@ func main() {
 			return json.RawMessage(tools), nil
 		},
 		"tools/call": roll,
-	}, &era.FrontOptions{Name: "dice", Version: "1.0.0"})
+	}, &era.FrontendOptions{Name: "dice", Version: "1.0.0"})
 	defer server.Close()
 
 	mux := http.NewServeMux()

@@ -28,7 +28,7 @@ func main() {
 			var call struct{ Arguments struct{ Text string } }
 			err := req.Decode(&call)
 			return map[string]any{"content": []any{map[string]string{"type": "text", "text": strings.ToUpper(call.Arguments.Text)}}}, err
-		}}, &era.FrontOptions{Name: "files", Version: "1"})
+		}}, &era.FrontendOptions{Name: "files", Version: "1"})
 		defer server.Close()
 		err = serve(ctx, os.Args[2], server.Requests())
 	case len(os.Args) == 4 && os.Args[1] == "call":

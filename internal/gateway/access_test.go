@@ -86,8 +86,8 @@ func (g *guarded) do(t *testing.T, method, path, authorization, body string) *ht
 	return resp
 }
 
-// Every way to every door, with what a client of it sends first.
-var doorRequests = []struct{ method, path, body string }{
+// Every way to every endpoint, with what a client of it sends first.
+var endpointRequests = []struct{ method, path, body string }{
 	{"POST", "/mcp", `{"jsonrpc":"2.0","id":1,"method":"ping"}`},
 	{"GET", "/mcp", ""},
 	{"DELETE", "/mcp", ""},
@@ -107,7 +107,7 @@ func TestS27_NothingIsSaidWithoutAToken(t *testing.T) {
 	g := guard(t, "groups: {all: [a]}\n")
 	good := g.token(t, "bob")
 	for _, base := range []string{"", "/servers/a", "/servers/nobody", "/groups/all", "/groups/none"} {
-		for _, d := range doorRequests {
+		for _, d := range endpointRequests {
 			for _, wrong := range []string{
 				"", "Bearer", "Bearer ", "Bearer " + good[1:], "Bearer " + good + "x", "Bearer  x y", "Basic " + good, "bearer\t" + good, good,
 				"Bearer " + strings.ToUpper(good), "Bearer \x80" + good, "Bearer " + strings.Repeat("a", 9000),
@@ -159,16 +159,16 @@ func (g *guarded) connect(t *testing.T, path, transport, token string, era proto
 	return c, err
 }
 
-// A door is where a tool can be called, and how.
-type door struct {
+// An endpoint is where a tool can be called, and how.
+type endpoint struct {
 	path, transport, tool string
 	era                   protocol.Era
 }
 
-// use calls the tools behind doors with a token, and sees to it that another one is not taken there.
-func (g *guarded) use(t *testing.T, token string, doors []door) {
+// use calls the tools behind endpoints with a token, and sees to it that another one is not taken there.
+func (g *guarded) use(t *testing.T, token string, endpoints []endpoint) {
 	t.Helper()
-	for _, d := range doors {
+	for _, d := range endpoints {
 		c, err := g.connect(t, d.path, d.transport, token, d.era)
 		if err != nil {
 			t.Errorf("%s %s: %v", d.path, d.era, err)
@@ -181,11 +181,11 @@ func (g *guarded) use(t *testing.T, token string, doors []door) {
 	}
 }
 
-func TestS27_HoldersOfTokensUseEveryDoor(t *testing.T) {
+func TestS27_HoldersOfTokensUseEveryEndpoint(t *testing.T) {
 	g := guard(t, "")
 	token := g.token(t, "bob")
 	g.ready()
-	g.use(t, token, []door{
+	g.use(t, token, []endpoint{
 		{"/mcp", "http-only", "a_echo", protocol.Legacy},
 		{"/mcp", "http-only", "a_echo", protocol.Modern},
 		{"/servers/a/mcp", "http-only", "echo", protocol.Legacy},

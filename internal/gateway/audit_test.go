@@ -67,12 +67,12 @@ func TestCallsAreWrittenDownOnEveryPathInBothEras(t *testing.T) {
 				c := g.join(path, era)
 				echo(t, c, tool)
 				r := written(t, file, isCall("echo"))
-				if r.Method != protocol.MethodCallTool || r.Server != "a" || r.Outcome != audit.Answered || r.Address != "127.0.0.1" || r.Door != "http" ||
+				if r.Method != protocol.MethodCallTool || r.Server != "a" || r.Outcome != audit.Answered || r.Address != "127.0.0.1" || r.Transport != "http" ||
 					r.Duration <= 0 || r.In < 50 || r.Out < 50 || r.Request == "" || r.Arguments != "" || time.Since(r.Time) > time.Minute {
 					t.Errorf("got %+v", r)
 				}
 				if r.Client != "guest" || (r.Session == "") != (era == protocol.Modern) {
-					t.Errorf("client and session: %+v", r.Who)
+					t.Errorf("client and session: %+v", r.Caller)
 				}
 				text, _ := os.ReadFile(file)
 				if bytes.Contains(text, []byte("hello")) {
@@ -111,12 +111,12 @@ func TestWhatARuleDeniesIsWrittenDownWithTheRule(t *testing.T) {
 	}
 }
 
-func TestWhatARuleDeniesIsWrittenDownAtTheDoorOfPlainCalls(t *testing.T) {
+func TestWhatARuleDeniesIsWrittenDownAtTheEndpointOfPlainCalls(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.log")
 	g := begin(t, fmt.Sprintf("audit: {file: %q}\nrules: [allow anyone, deny anyone tools add]\nservers: {a: {url: %q, tools: {exclude: [sum]}}}\n", path, startBuiltin(t, protocol.Latest)))
-	for door, name := range map[string]string{"/servers/a/call/": "add", "/call/": "a_add"} {
+	for endpoint, name := range map[string]string{"/servers/a/call/": "add", "/call/": "a_add"} {
 		for _, accept := range []string{"application/json", "text/event-stream"} {
-			req, err := http.NewRequestWithContext(within(t), http.MethodPost, g.url+door+name, strings.NewReader(`{"a":1,"b":2}`))
+			req, err := http.NewRequestWithContext(within(t), http.MethodPost, g.url+endpoint+name, strings.NewReader(`{"a":1,"b":2}`))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -129,14 +129,14 @@ func TestWhatARuleDeniesIsWrittenDownAtTheDoorOfPlainCalls(t *testing.T) {
 			body, _ := io.ReadAll(resp.Body)
 			_ = resp.Body.Close()
 			if resp.StatusCode != http.StatusNotFound || !strings.Contains(string(body), "unknown tool: "+name) {
-				t.Errorf("%s%s gets %s %s", door, name, resp.Status, body)
+				t.Errorf("%s%s gets %s %s", endpoint, name, resp.Status, body)
 			}
 		}
 	}
-	if r := written(t, path, isCall("add")); r.Outcome != audit.Denied || r.Rule != "deny anyone tools add" || r.Code != protocol.CodeInvalidParams || r.Door != "call" || r.Server != "a" {
+	if r := written(t, path, isCall("add")); r.Outcome != audit.Denied || r.Rule != "deny anyone tools add" || r.Code != protocol.CodeInvalidParams || r.Transport != "call" || r.Server != "a" {
 		t.Errorf("got %+v", r)
 	}
-	if r := written(t, path, isCall("a_add")); r.Outcome != audit.Refused || r.Door != "call" {
+	if r := written(t, path, isCall("a_add")); r.Outcome != audit.Refused || r.Transport != "call" {
 		t.Errorf("got %+v", r)
 	}
 	_ = g.Shutdown(within(t))
@@ -186,7 +186,7 @@ func TestSessionsStartStopReloadAndDenialsAreWrittenDown(t *testing.T) {
 	g, file := beginAudited(t, "")
 	s := open(t, g.url+"/mcp")
 	opened := written(t, file, func(r *audit.Record) bool { return r.Kind == audit.SessionOpened })
-	if opened.Session == "" || opened.Session == s.id || opened.Door != "http" {
+	if opened.Session == "" || opened.Session == s.id || opened.Transport != "http" {
 		t.Errorf("got %+v", opened)
 	}
 	req, err := http.NewRequestWithContext(within(t), http.MethodDelete, g.url+"/mcp", http.NoBody)
@@ -212,7 +212,7 @@ func TestSessionsStartStopReloadAndDenialsAreWrittenDown(t *testing.T) {
 		t.Fatalf("%v, %v", resp, err)
 	}
 	resp.Body.Close()
-	if r := written(t, file, func(r *audit.Record) bool { return r.Kind == audit.DeniedAtDoor }); r.Code != http.StatusForbidden || r.Rule != "host and origin" || r.Name != "/mcp" ||
+	if r := written(t, file, func(r *audit.Record) bool { return r.Kind == audit.DeniedAtEndpoint }); r.Code != http.StatusForbidden || r.Rule != "host and origin" || r.Name != "/mcp" ||
 		r.Method != http.MethodPost || !strings.Contains(r.Reason, "evil.example") || r.Address != "127.0.0.1" {
 		t.Errorf("got %+v", r)
 	}

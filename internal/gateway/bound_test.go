@@ -22,7 +22,7 @@ func taskServer(t *testing.T) (url string) {
 	t.Helper()
 	base := builtin.New(&builtin.Options{Revisions: []protocol.Revision{protocol.Latest}}).Requests()
 	task := map[string]any{"taskId": "t.1", "status": "working", "resultType": protocol.ResultTask}
-	door := &streamable.Server{Requests: dragoman.Funcs{OnCall: func(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+	endpoint := &streamable.Server{Requests: dragoman.Funcs{OnCall: func(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 		switch req.Method() {
 		case protocol.MethodCallTool:
 			return req.Reply(task)
@@ -52,9 +52,9 @@ func taskServer(t *testing.T) (url string) {
 		}
 		return base.Call(ctx, req, from)
 	}}}
-	web := httptest.NewServer(door)
+	web := httptest.NewServer(endpoint)
 	t.Cleanup(func() {
-		_ = door.Shutdown(within(t))
+		_ = endpoint.Shutdown(within(t))
 		web.Close()
 	})
 	return web.URL

@@ -60,16 +60,16 @@ func visitable(t *testing.T, auth, more string, change func(*authtest.Options)) 
 	t.Helper()
 	v := &visited{log: &lockedBuffer{}}
 	inner := builtin.New(nil)
-	door := &streamable.Server{Sessions: inner, Requests: inner.Requests()}
+	endpoint := &streamable.Server{Sessions: inner, Requests: inner.Requests()}
 	t.Cleanup(func() {
-		_ = door.Close()
+		_ = endpoint.Close()
 		inner.Close()
 	})
 	o := &authtest.Options{Resource: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v.mu.Lock()
 		v.sent = append(v.sent, r.Header.Get("Authorization"))
 		v.mu.Unlock()
-		door.ServeHTTP(w, r)
+		endpoint.ServeHTTP(w, r)
 	})}
 	if change != nil {
 		change(o)

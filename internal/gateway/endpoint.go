@@ -65,7 +65,7 @@ func (o *EndpointOptions) caller(transport string) httpserver.CallerFunc {
 	return func(r *http.Request) (*dragoman.Caller, error) {
 		c, err := find(r)
 		if err == nil {
-			c.Door = transport
+			c.Transport = transport
 		} else if denied != nil {
 			denied(r, transport, "caller", err)
 		}

@@ -34,13 +34,13 @@ const (
 // start serves it, and returns its URL.
 func (w *witness) start(t *testing.T) string {
 	t.Helper()
-	door := new(streamable.Server)
+	endpoint := new(streamable.Server)
 	if w.era == protocol.Modern {
-		door.Requests = dragoman.Funcs{OnCall: func(_ context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
+		endpoint.Requests = dragoman.Funcs{OnCall: func(_ context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
 			return w.answer(req, req.Meta(protocol.MetaClientCapabilities))
 		}}
 	} else {
-		door.Sessions = dragoman.AcceptFunc(func(context.Context, dragoman.Conn) (dragoman.Peer, error) {
+		endpoint.Sessions = dragoman.AcceptFunc(func(context.Context, dragoman.Conn) (dragoman.Peer, error) {
 			var caps json.RawMessage
 			return dragoman.Funcs{OnCall: func(_ context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
 				if req.Method() == protocol.MethodInitialize {
@@ -50,9 +50,9 @@ func (w *witness) start(t *testing.T) string {
 			}}, nil
 		})
 	}
-	web := httptest.NewServer(door)
+	web := httptest.NewServer(endpoint)
 	t.Cleanup(func() {
-		_ = door.Shutdown(within(t))
+		_ = endpoint.Shutdown(within(t))
 		web.Close()
 	})
 	return web.URL
@@ -197,7 +197,7 @@ func (s *session) speak(t *testing.T, url string, req *dragoman.Message) (status
 
 // An event stream lasts, and its events name the request by the id that each side gave it.
 func TestEventsArePushedToTheRequestThatStreamsThem(t *testing.T) {
-	door := &streamable.Server{Requests: dragoman.Funcs{OnCall: func(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+	endpoint := &streamable.Server{Requests: dragoman.Funcs{OnCall: func(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 		switch req.Method() {
 		case protocol.MethodDiscover:
 			return req.Reply([]byte(`{"resultType":"complete","supportedVersions":["` + protocol.Latest.String() + `"],"capabilities":{"extensions":{"io.modelcontextprotocol/events":{}}},"ttlMs":60000,"cacheScope":"public"}`))
@@ -215,9 +215,9 @@ func TestEventsArePushedToTheRequestThatStreamsThem(t *testing.T) {
 		}
 		return req.Fail(&dragoman.Error{Code: protocol.CodeMethodNotFound, Message: "no"}), nil
 	}}}
-	web := httptest.NewServer(door)
+	web := httptest.NewServer(endpoint)
 	t.Cleanup(func() {
-		_ = door.Shutdown(within(t))
+		_ = endpoint.Shutdown(within(t))
 		web.Close()
 	})
 	g := begin(t, "servers:\n  s: {url: "+web.URL+"}\n")

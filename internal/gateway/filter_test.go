@@ -166,7 +166,7 @@ func unionOf(t *testing.T, plain bool, members ...*fake) *aggregate.Aggregate {
 }
 
 // The name that the configuration gives a tool is that tool's alone, at the server's own
-// doors and in a union, also while its list is not known.
+// endpoints and in a union, also while its list is not known.
 func TestARenamedToolHasItsNameAlone(t *testing.T) {
 	prefix := "my."
 	s := &fake{name: "a", tools: []string{"put", "write", "x.y", "x_y", "drop"}, conf: config.Server{

@@ -80,7 +80,7 @@ func (g *Gateway) newFront(f *frontOptions) (*authserver.Server, error) {
 			ClientID:     f.client.ID, ClientSecret: f.client.Secret, Scopes: p.Scopes, Parameters: p.Parameters,
 			Authorize: p.Authorize, Token: p.Token, Userinfo: p.Userinfo, Lists: listsOf(p), Keeps: p.IsGoogle(),
 		},
-		Doors: g.siblings, Store: store, Key: key, Logger: g.log,
+		EndpointPaths: g.siblings, Store: store, Key: key, Logger: g.log,
 		Revoked: func(hashes ...[32]byte) { g.policy.Doubt(hashes...) },
 		OnEvent: g.observeSignIn, ServerSignIns: &g.serverSignIns,
 	})
@@ -110,7 +110,7 @@ func listsOf(p *config.Provider) (lists []authserver.List) {
 // consequence, and anybody can do it.
 func (g *Gateway) observeSignIn(kind, who, client string) {
 	g.log.Debug("a client signs in", "event", kind, "user", who, "client", client)
-	e := event.Event{Caller: &dragoman.Caller{Principal: who, Proof: "sign-in", Client: client}}
+	e := event.Event{Caller: &dragoman.Caller{Principal: who, Credential: "sign-in", Client: client}}
 	switch kind {
 	case "register":
 		return

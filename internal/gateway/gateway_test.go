@@ -261,15 +261,15 @@ func TestRequestsHaveIdsThatReachTheServer(t *testing.T) {
 	var mu sync.Mutex
 	var got []string
 	server := builtin.New(nil)
-	door := &streamable.Server{Requests: server.Requests()}
+	endpoint := &streamable.Server{Requests: server.Requests()}
 	url := serveHTTP(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		mu.Lock()
 		got = append(got, r.Header.Get("Mcp-Method")+" "+r.Header.Get("X-Request-Id"))
 		mu.Unlock()
-		door.ServeHTTP(w, r)
+		endpoint.ServeHTTP(w, r)
 	}))
 	g := begin(t, fmt.Sprintf("servers: {a: {url: %s}}", url))
-	t.Cleanup(func() { _ = server.Close() }) // ends the listens, which a door waits for
+	t.Cleanup(func() { _ = server.Close() }) // ends the listens, which an endpoint waits for
 	g.ready()
 	req, err := http.NewRequestWithContext(within(t), http.MethodPost, g.url+"/servers/a/call/echo", strings.NewReader(`{"text":"x"}`))
 	if err != nil {

@@ -31,16 +31,16 @@ const patience = 30 * time.Second
 func startBuiltin(t *testing.T, r protocol.Revision) string {
 	t.Helper()
 	server := builtin.New(&builtin.Options{Revisions: []protocol.Revision{r}})
-	door := &streamable.Server{}
+	endpoint := &streamable.Server{}
 	if r.Era() == protocol.Modern {
-		door.Requests = server.Requests()
+		endpoint.Requests = server.Requests()
 	} else {
-		door.Sessions = server
+		endpoint.Sessions = server
 	}
-	web := httptest.NewServer(door)
+	web := httptest.NewServer(endpoint)
 	t.Cleanup(func() {
 		_ = server.Close()
-		_ = door.Shutdown(within(t))
+		_ = endpoint.Shutdown(within(t))
 		web.Close()
 	})
 	return web.URL

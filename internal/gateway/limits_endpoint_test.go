@@ -40,7 +40,7 @@ func beginLimited(t *testing.T, text string) *limitedGateway {
 	t.Cleanup(func() { _ = built.Close() })
 	calls := new(atomic.Int64)
 	inner := built.Requests()
-	door := &streamable.Server{Requests: dragoman.Funcs{
+	endpoint := &streamable.Server{Requests: dragoman.Funcs{
 		OnCall: func(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 			if req.Method() == protocol.MethodCallTool {
 				calls.Add(1)
@@ -48,8 +48,8 @@ func beginLimited(t *testing.T, text string) *limitedGateway {
 			return inner.Call(ctx, req, from)
 		},
 	}}
-	t.Cleanup(func() { _ = door.Close() })
-	g := &limitedGateway{running: begin(t, fmt.Sprintf(text, "url: "+serveHTTP(t, door))), calls: calls}
+	t.Cleanup(func() { _ = endpoint.Close() })
+	g := &limitedGateway{running: begin(t, fmt.Sprintf(text, "url: "+serveHTTP(t, endpoint))), calls: calls}
 	handler := g.Handler(nil)
 	g.at = serveHTTP(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if address := r.Header.Get(addressHeader); address != "" {
@@ -118,7 +118,7 @@ func (g *limitedGateway) open(path, address string) (session string, r reply) {
 	return r.header.Get(protocol.HeaderSession), r
 }
 
-// callers are how a tool is called at each door of the server "a" over HTTP, from an
+// callers are how a tool is called at each endpoint of the server "a" over HTTP, from an
 // address.
 func (g *limitedGateway) callers(address string) map[string]func() reply {
 	g.t.Helper()
@@ -151,7 +151,7 @@ func (r reply) wantRefused(t *testing.T, status int, scope, retryAfter string) {
 	}
 }
 
-func TestCallerOverItsRateIsRefusedAtEveryDoor(t *testing.T) {
+func TestCallerOverItsRateIsRefusedAtEveryEndpoint(t *testing.T) {
 	g := beginLimited(t, "limits: {ratePerCaller: 20/h}\nservers: {a: {%s}}\n")
 	mine, others := g.callers("192.0.2.1"), g.callers("192.0.2.2")
 	for range 20 {
@@ -175,7 +175,7 @@ func TestCallerOverItsRateIsRefusedAtEveryDoor(t *testing.T) {
 	}
 }
 
-func TestServerAndToolOverTheirRateAre503AtEveryDoor(t *testing.T) {
+func TestServerAndToolOverTheirRateAre503AtEveryEndpoint(t *testing.T) {
 	for _, test := range []struct{ keys, scope, retryAfter string }{
 		{"rate: 10/h", protocol.LimitServer, "360"},
 		{`tools: {limits: {"e?ho": {rate: 2/h, burst: 10}}}`, protocol.LimitTool, "1800"},
@@ -232,7 +232,7 @@ func TestSessionOverItsRateIsRefusedAndOthersAreNot(t *testing.T) {
 	}
 }
 
-func TestS38_SessionsOfOneCallerAreBoundedAtEveryDoor(t *testing.T) {
+func TestS38_SessionsOfOneCallerAreBoundedAtEveryEndpoint(t *testing.T) {
 	g := beginLimited(t, "limits: {sessions: 20, sessionsPerCaller: 3}\nservers: {a: {%s}}\n")
 	var ids []string
 	for range 10 {
@@ -298,7 +298,7 @@ func TestS38_SessionsOfOneCallerAreBoundedAtEveryDoor(t *testing.T) {
 func TestSocketsCountAsSessions(t *testing.T) {
 	g := beginLimited(t, "limits: {sessionsPerCaller: 2}\nservers: {a: {%s}}\n")
 	dial := func() (dragoman.Conn, error) {
-		return (&ws.Client{URL: "ws" + strings.TrimPrefix(g.at, "http") + "/ws"}).Dial(within(t), dragoman.Nobody)
+		return (&ws.Client{URL: "ws" + strings.TrimPrefix(g.at, "http") + "/ws"}).Dial(within(t), dragoman.NoPeer)
 	}
 	var open []dragoman.Conn
 	for range 2 {
@@ -369,7 +369,7 @@ func (g *limitedGateway) announceBody(path, address string, length int, header .
 	return status, c
 }
 
-func TestS14_BodiesForWhichThereIsNoRoomAreRefusedAtEveryDoor(t *testing.T) {
+func TestS14_BodiesForWhichThereIsNoRoomAreRefusedAtEveryEndpoint(t *testing.T) {
 	const mib = 1 << 20
 	g := beginLimited(t, "limits: {memory: 1GiB, message: 200MiB}\nservers:\n  a: {%s}\n")
 	paths := []string{"/mcp", "/servers/a/mcp", "/servers/a/messages", "/servers/a/call", "/servers/a/call/echo"}

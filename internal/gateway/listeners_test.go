@@ -39,9 +39,9 @@ func (h *heard) of(method string) (list []*dragoman.Message) {
 	return list
 }
 
-// What a reload changes about what of a server is offered is announced at its own doors,
+// What a reload changes about what of a server is offered is announced at its own endpoints,
 // in each era of the client and of the server.
-func TestChangedFilterIsAnnouncedAtTheDoorsOfTheServer(t *testing.T) {
+func TestChangedFilterIsAnnouncedAtTheEndpointsOfTheServer(t *testing.T) {
 	for _, rev := range []protocol.Revision{protocol.LatestLegacy, protocol.Latest} {
 		for _, era := range eras {
 			t.Run(fmt.Sprintf("%s client, %s server", era, rev.Era()), func(t *testing.T) {
@@ -145,9 +145,9 @@ func TestAnnouncementNamesTheSubscriptionAndComesOnlyWithAChange(t *testing.T) {
 	g := begin(t, fmt.Sprintf("servers: {a: {url: %s}}", url))
 	g.ready()
 	var one, other heard
-	door := &streamable.Client{URL: g.url + "/servers/a/mcp"}
-	_, end := listen(t, door, &other)
-	id, _ := listen(t, door, &one)
+	endpoint := &streamable.Client{URL: g.url + "/servers/a/mcp"}
+	_, end := listen(t, endpoint, &other)
+	id, _ := listen(t, endpoint, &one)
 	g.reload(fmt.Sprintf("servers: {a: {url: %s, tools: {timeout: {echo: 1m}, prefix: x}}}", url))
 	if err := end(); err == nil {
 		t.Error("a subscription that was cancelled has an answer")

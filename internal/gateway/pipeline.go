@@ -123,9 +123,9 @@ func (c clientConn) Notify(ctx context.Context, note *dragoman.Message) error {
 }
 
 // newAggregate makes an aggregate without members, behind a front for clients of both eras.
-func (g *Gateway) newAggregate() (*aggregate.Aggregate, *era.Front) {
+func (g *Gateway) newAggregate() (*aggregate.Aggregate, *era.Frontend) {
 	all := aggregate.New(&aggregate.Options{Name: g.opts.Name, Version: g.opts.Version, Logger: g.log})
-	return all, era.NewFront(all, &era.FrontOptions{
+	return all, era.NewFrontend(all, &era.FrontendOptions{
 		Name: g.opts.Name, Version: g.opts.Version, Logger: g.log,
 		Ended: func(ctx context.Context) {
 			for _, up := range g.manager.Upstreams() {

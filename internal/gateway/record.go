@@ -51,7 +51,7 @@ func reasonOf(err error) string {
 
 // deny reports that a request was refused before it came to an endpoint's transport. rule names
 // what refused it.
-func (g *Gateway) deny(r *http.Request, door, rule string, err error) {
+func (g *Gateway) deny(r *http.Request, endpoint, rule string, err error) {
 	if len(g.observers) == 0 {
 		return
 	}
@@ -62,7 +62,7 @@ func (g *Gateway) deny(r *http.Request, door, rule string, err error) {
 	if c, err := httpserver.ByAddress(r); err == nil {
 		e.Caller = c
 	}
-	e.Caller.Door = door
+	e.Caller.Transport = endpoint
 	if refusal, ok := errors.AsType[*httpserver.Refusal](err); ok {
 		e.Reason = refusal.Message
 		if refusal.Status != 0 {

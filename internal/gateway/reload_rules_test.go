@@ -238,7 +238,7 @@ func TestRequestThatHasBegunIsNotRefusedWhenItsServerIsReplaced(t *testing.T) {
 					t.Errorf("the changes are %+v", done.Changes)
 				}
 			}
-			door := serveHTTP(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			endpoint := serveHTTP(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if r.Header.Get("X-Slow") != "" {
 					r.Body = &late{ReadCloser: r.Body, first: sync.OnceFunc(replace)}
 				}
@@ -247,7 +247,7 @@ func TestRequestThatHasBegunIsNotRefusedWhenItsServerIsReplaced(t *testing.T) {
 			header := http.Header{"X-Slow": {"1"}, "Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}}
 			meta := ""
 			if era == protocol.Legacy {
-				header.Set(protocol.HeaderSession, open(t, door+"/servers/a/mcp").id)
+				header.Set(protocol.HeaderSession, open(t, endpoint+"/servers/a/mcp").id)
 			} else {
 				header.Set(protocol.HeaderVersion, protocol.Latest.String())
 				header.Set(protocol.HeaderMethod, protocol.MethodCallTool)
@@ -255,7 +255,7 @@ func TestRequestThatHasBegunIsNotRefusedWhenItsServerIsReplaced(t *testing.T) {
 				meta = fmt.Sprintf(`"_meta":{%q:%q,%q:{},%q:{"name":"c","version":"1"}},`,
 					protocol.MetaProtocolVersion, protocol.Latest, protocol.MetaClientCapabilities, protocol.MetaClientInfo)
 			}
-			req, err := http.NewRequestWithContext(within(t), http.MethodPost, door+"/servers/a/mcp",
+			req, err := http.NewRequestWithContext(within(t), http.MethodPost, endpoint+"/servers/a/mcp",
 				strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{`+meta+`"name":"echo","arguments":{"text":"hello"}}}`))
 			if err != nil {
 				t.Fatal(err)

@@ -74,7 +74,7 @@ func TestPain32_ReloadLeavesWhatIsUnchangedAlone(t *testing.T) {
 }
 
 // TestReloadForgetsWhatItReplaced replaces a server several times, of which clients have
-// used every generation by every door.
+// used every generation by every endpoint.
 func TestReloadForgetsWhatItReplaced(t *testing.T) {
 	for _, era := range eras {
 		t.Run(era.String(), func(t *testing.T) {
@@ -90,12 +90,12 @@ func TestReloadForgetsWhatItReplaced(t *testing.T) {
 				g.ready()
 				old = append(old, weak.Make(g.Upstreams()[0]))
 				echo(t, g.join("/servers/a/mcp", protocol.Legacy), "echo") // whose session stays open, and is not used again
-				for _, door := range []string{"/servers/a/mcp", "/servers/a/sse", "/servers/a/ws", "/mcp"} {
+				for _, endpoint := range []string{"/servers/a/mcp", "/servers/a/sse", "/servers/a/ws", "/mcp"} {
 					for _, of := range eras {
-						if of == protocol.Modern && strings.HasSuffix(door, "sse") {
+						if of == protocol.Modern && strings.HasSuffix(endpoint, "sse") {
 							continue
 						}
-						useOnce(t, g.url+door, of)
+						useOnce(t, g.url+endpoint, of)
 					}
 				}
 				g.write(file(n + 1))

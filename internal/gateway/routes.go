@@ -38,7 +38,7 @@ type route struct {
 	mcp       string               // the path of Streamable HTTP, if not as usual
 	chain     *chain               // of one server, or nil
 	aggregate *aggregate.Aggregate // of several, or nil
-	front     *era.Front           // of the aggregate
+	front     *era.Frontend        // of the aggregate
 }
 
 // closeAggregate ends what is in flight at an aggregate whose endpoint has been shut down.
@@ -150,7 +150,7 @@ func (t *routes) serve(w http.ResponseWriter, r *http.Request) (missing string) 
 	}
 	h, prefix := e.At(rest)
 	if h == nil {
-		missing = "nothing is here; the doors of a server are /mcp, /sse, /messages, /ws and /call"
+		missing = "nothing is here; the endpoints of a server are /mcp, /sse, /messages, /ws and /call"
 		http.Error(w, missing, http.StatusNotFound)
 		return missing
 	}

@@ -9,11 +9,11 @@ import (
 )
 
 // Users copy URLs with a slash at the end, and those of some other servers have one.
-func TestDoorsAreThereWithASlashToo(t *testing.T) {
+func TestEndpointsAreThereWithASlashToo(t *testing.T) {
 	g := guard(t, "groups: {all: [a], own: {servers: [a], path: /mine}, sliced: {servers: [a], path: /cut/}}\n")
 	token := g.token(t, "bob")
 	g.ready()
-	g.use(t, token, []door{
+	g.use(t, token, []endpoint{
 		{"/mcp/", "http-only", "a_echo", protocol.Legacy},
 		{"/mcp/", "http-only", "a_echo", protocol.Modern},
 		{"/servers/a/mcp/", "http-only", "echo", protocol.Legacy},
@@ -47,7 +47,7 @@ func TestDoorsAreThereWithASlashToo(t *testing.T) {
 	}
 }
 
-// What goes by the path of a door is asked about the door.
+// What goes by the path of an endpoint is asked about the endpoint.
 func TestS27_ASlashLeadsAroundNothing(t *testing.T) {
 	g, issuer := issued(t, "")
 	const ours, ping = "https://gw.example.com", `{"jsonrpc":"2.0","id":1,"method":"ping"}`

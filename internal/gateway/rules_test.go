@@ -38,8 +38,8 @@ func ruled(t *testing.T, rules ...string) (g *guarded, anna, bob string) {
 	return g, anna, bob
 }
 
-// everyDoor is where two callers look, and what they call it.
-var everyDoor = []struct {
+// everyEndpoint is where two callers look, and what they call it.
+var everyEndpoint = []struct {
 	path, transport, prefix string
 	era                     protocol.Era
 }{
@@ -54,7 +54,7 @@ var everyDoor = []struct {
 
 func TestWhatIsNotAllowedDoesNotExist(t *testing.T) {
 	g, anna, bob := ruled(t, "allow group:admins", "allow token:bob tools echo, add on a", "deny token:bob tools add")
-	for _, d := range everyDoor {
+	for _, d := range everyEndpoint {
 		name := d.path + " " + d.era.String()
 		full, err := g.connect(t, d.path, d.transport, anna, d.era)
 		if err != nil {
@@ -140,7 +140,7 @@ func TestS27_ServerWithNothingForACallerDoesNotExist(t *testing.T) {
 
 func TestRulesAskForTheHintsOfTools(t *testing.T) {
 	g, _, bob := ruled(t, "allow anyone if read-only")
-	for _, d := range everyDoor {
+	for _, d := range everyEndpoint {
 		c, err := g.connect(t, d.path, d.transport, bob, d.era)
 		if err != nil {
 			t.Fatal(err)
@@ -241,7 +241,7 @@ func TestRulesThatChangeAreAnnouncedAndHold(t *testing.T) {
 
 func TestNearNamesAreAmongWhatTheCallerMaySee(t *testing.T) {
 	g, anna, bob := ruled(t, "allow group:admins", "allow token:bob tools echo on a")
-	for _, d := range everyDoor {
+	for _, d := range everyEndpoint {
 		name := d.path + " " + d.transport + " " + d.era.String()
 		for _, test := range []struct{ token, tool, want string }{
 			{anna, "ecko", `did you mean "` + d.prefix + `echo"?`},

@@ -22,7 +22,7 @@ func (g *running) conversations(server string) int {
 	g.t.Helper()
 	for _, s := range g.Status().Servers {
 		if s.Name == server {
-			return s.Conversations
+			return s.Connections
 		}
 	}
 	g.t.Fatalf("there is no server %q", server)
@@ -91,7 +91,7 @@ func TestHeadersOfAWebSocketArePassedOnForAsLongAsItIsOpen(t *testing.T) {
 			var calls []string
 			built := builtin.New(&builtin.Options{Revisions: []protocol.Revision{revision}})
 			t.Cleanup(func() { _ = built.Close() })
-			door := &streamable.Server{Sessions: built, Requests: built.Requests()}
+			endpoint := &streamable.Server{Sessions: built, Requests: built.Requests()}
 			url := serveHTTP(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				token := r.Header.Get("Authorization")
 				if token == "" {
@@ -105,7 +105,7 @@ func TestHeadersOfAWebSocketArePassedOnForAsLongAsItIsOpen(t *testing.T) {
 					calls = append(calls, token)
 					mu.Unlock()
 				}
-				door.ServeHTTP(w, r)
+				endpoint.ServeHTTP(w, r)
 			}))
 			file := fmt.Sprintf("servers: {a: {url: %s, passHeaders: {X-Token: Authorization}, timeout: %%dm}}", url)
 			g := begin(t, fmt.Sprintf(file, 1))

@@ -236,7 +236,7 @@ func TestAProgramAtTheWrongPlaceIsToldSo(t *testing.T) {
 	g := begin(t, "servers: {files: {url: "+startBuiltin(t, protocol.Latest)+"}}\n")
 	for _, accept := range []string{"application/json", "application/json, text/event-stream", "text/event-stream", "text/event-stream, */*", "application/json, text/plain, */*", ""} {
 		for _, path := range []string{"/", "/nothing", "/servers/files/"} {
-			if status, _, body := look(t, g.url+path, accept); status != http.StatusNotFound || !strings.Contains(body, "the doors of a server are /mcp, /sse") {
+			if status, _, body := look(t, g.url+path, accept); status != http.StatusNotFound || !strings.Contains(body, "the endpoints of a server are /mcp, /sse") {
 				t.Errorf("GET %s by a program that accepts %q: %d %s", path, accept, status, body)
 			}
 		}

@@ -22,7 +22,7 @@ var entryPoints = map[string][]string{
 	"transport/sse":        {""},
 	"transport/ws":         {""},
 	"transport/toolhttp":   {"Server", "Client"},
-	"era":                  {"Server", "NewFront", "FromMethods"},
+	"era":                  {"Server", "NewFrontend", "FromMethods"},
 	"client":               {"Connect", "New", "Call"},
 	"eventlog":             {"Memory", "Open"},
 	"oauth":                {"New"},

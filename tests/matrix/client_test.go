@@ -153,7 +153,7 @@ func (g *testClient) forget() {
 func (g *testClient) hears(method string, enough int) ([]*dragoman.Message, error) {
 	ctx, cancel := context.WithTimeout(g.ctx, patience)
 	defer cancel()
-	return g.HearAll(ctx, method, enough)
+	return g.ReceiveAll(ctx, method, enough)
 }
 
 // call calls a tool.

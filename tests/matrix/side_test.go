@@ -133,33 +133,33 @@ func (s side) serve(t *testing.T, path string) string {
 	return listen(t, s.transport, journal{server, path}, page{server.Requests(), path})
 }
 
-// listen puts both doors on a transport and returns its URL.
+// listen puts both endpoints on a transport and returns its URL.
 func listen(t *testing.T, transport string, sessions dragoman.Acceptor, requests dragoman.Peer) string {
 	mux := http.NewServeMux()
-	var door interface{ Shutdown(context.Context) error }
+	var endpoint interface{ Shutdown(context.Context) error }
 	path := "/mcp"
 	switch transport {
 	case overStreamable:
 		s := &streamable.Server{Sessions: sessions, Requests: requests}
 		mux.Handle(path, s)
-		door = s
+		endpoint = s
 	case overSSE:
 		s := &sse.Server{Acceptor: sessions}
 		path = "/sse"
 		mux.Handle(path, s.Stream())
 		mux.Handle("/messages", s.Messages())
-		door = s
+		endpoint = s
 	case overWS:
 		s := &ws.Server{Acceptor: sessions, Requests: requests}
 		path = "/ws"
 		mux.Handle(path, s)
-		door = s
+		endpoint = s
 	}
 	server := httptest.NewServer(mux)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
-		_ = door.Shutdown(ctx)
+		_ = endpoint.Shutdown(ctx)
 		server.Close()
 	})
 	return server.URL + path

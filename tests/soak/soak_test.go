@@ -98,7 +98,7 @@ func TestS42_Soak(t *testing.T) {
 	fresh.Well() // which leaves as much behind there
 	few, many := goroutines(fresh), goroutines(w.gateway)
 	if t.Logf("goroutines: %d, and %d after the soak", few, many); grew(few, many, moreGoroutines) {
-		t.Errorf("%d goroutines are left, where %d are at rest:\n%s", many, few, tail(w.gateway.Said()))
+		t.Errorf("%d goroutines are left, where %d are at rest:\n%s", many, few, tail(w.gateway.Stderr()))
 	}
 }
 
@@ -238,7 +238,7 @@ func goroutines(g *gatewaytest.Gateway) int {
 	g.Signal(syscall.SIGQUIT)
 	g.Wait(gatewaytest.Patience)
 	n := 0
-	for line := range strings.Lines(g.Said()) {
+	for line := range strings.Lines(g.Stderr()) {
 		if strings.HasPrefix(line, "goroutine ") && strings.Contains(line, "[") {
 			n++
 		}

@@ -390,7 +390,7 @@ func (cs *clientStream) outcome(resp *http.Response, m *dragoman.Message) {
 // says more than the status.
 func hasOwnError(e *protocol.StatusError) bool {
 	answer := e.Response(dragoman.Limits{})
-	return answer != nil && protocol.IsOwn(answer.RPCError())
+	return answer != nil && protocol.IsGatewayError(answer.RPCError())
 }
 
 // refused makes a JSON-RPC error in the body of a refusal the answer.

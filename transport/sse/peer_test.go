@@ -40,7 +40,7 @@ func TestPeerWithoutSessions(t *testing.T) {
 		}
 		t.Cleanup(func() { _ = conn.Close() })
 		return conn
-	}, &peertest.Options{Revision: protocol.V20241105, MaxMessage: peertest.MaxMessage, Stateless: true, NoQuestions: true, NoNotes: true})
+	}, &peertest.Options{Revision: protocol.V20241105, MaxMessage: peertest.MaxMessage, Stateless: true, NoServerRequests: true, NoNotes: true})
 }
 
 // serve serves s until the end of the test, and returns where.
@@ -49,7 +49,7 @@ func serve(t *testing.T, s *Server) (*Server, string) {
 	return s, listen(t, s, mount(s, ""))
 }
 
-// mount returns both doors of s under a prefix.
+// mount returns both endpoints of s under a prefix.
 func mount(s *Server, prefix string) http.Handler {
 	m := http.NewServeMux()
 	m.Handle(prefix+"/sse", s.Stream())

@@ -37,18 +37,18 @@ func overCutLink(t *testing.T, cut func(n int64) (breaks, arrives bool)) (posted
 			return req.Reply(nil)
 		}}
 		s := &Server{Acceptor: peertest.Accept(tool)}
-		doors := mount(s, "")
+		endpoints := mount(s, "")
 		h := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			body, _ := io.ReadAll(r.Body)
 			r.Body = io.NopCloser(bytes.NewReader(body))
 			if m, err := dragoman.Parse(body); err != nil || m.Kind() != dragoman.Response {
-				doors.ServeHTTP(w, r)
+				endpoints.ServeHTTP(w, r)
 				return
 			}
 			breaks, arrives := cut(posts.Add(1))
 			if arrives {
 				recorded := httptest.NewRecorder()
-				doors.ServeHTTP(recorded, r)
+				endpoints.ServeHTTP(recorded, r)
 				if recorded.Code != http.StatusAccepted {
 					t.Errorf("the server answers %d", recorded.Code)
 				}

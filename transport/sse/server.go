@@ -73,7 +73,7 @@ type Server struct {
 	Logger *slog.Logger
 
 	once sync.Once
-	door *httpserver.Door
+	base *httpserver.Base
 
 	mu        sync.Mutex // guards what follows
 	sessions  map[string]*session
@@ -82,7 +82,7 @@ type Server struct {
 }
 
 func (s *Server) prepare() {
-	s.door = httpserver.NewDoor(&httpserver.DoorOptions{
+	s.base = httpserver.NewBase(&httpserver.BaseOptions{
 		Hosts: s.Hosts, Origins: s.Origins, Trusted: s.Trusted, Caller: s.Caller,
 		MaxRequests: s.MaxRequests, MaxMessage: s.MaxMessage, BodyTimeout: s.BodyTimeout, WriteTimeout: s.WriteTimeout,
 		Belongs: s.belongs, Logger: s.Logger,
@@ -105,7 +105,7 @@ func (s *Server) handler(method string, serve func(*httpserver.Exchange) error) 
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.once.Do(s.prepare)
-		s.door.Serve(w, r, checked)
+		s.base.Serve(w, r, checked)
 	})
 }
 
@@ -132,14 +132,14 @@ func (s *Server) admit() error {
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.once.Do(s.prepare)
 	defer s.endSyncConns()
-	return s.door.Shutdown(ctx)
+	return s.base.Shutdown(ctx)
 }
 
 // Close is Shutdown that does not wait for requests under way to be done.
 func (s *Server) Close() error {
 	s.once.Do(s.prepare)
 	defer s.endSyncConns()
-	return s.door.Close()
+	return s.base.Close()
 }
 
 // errServerClosed is why conversations end at Shutdown.

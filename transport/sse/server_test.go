@@ -103,10 +103,10 @@ func TestS11_B03_ForeignHostsAndOriginsAreForbiddenOnBothURLs(t *testing.T) {
 		{"Host", "evil.example"},
 		{"Host", "127.0.0.1.nip.io"},
 	} {
-		for _, door := range [][2]string{{"GET", at + "/sse"}, {"POST", s.endpoint}, {"POST", at + "/messages"}, {"POST", at + "/messages?sessionId=x"}, {"OPTIONS", s.endpoint}} {
-			status, header, text := w.do(door[0], door[1], "{", set...)
+		for _, endpoint := range [][2]string{{"GET", at + "/sse"}, {"POST", s.endpoint}, {"POST", at + "/messages"}, {"POST", at + "/messages?sessionId=x"}, {"OPTIONS", s.endpoint}} {
+			status, header, text := w.do(endpoint[0], endpoint[1], "{", set...)
 			if status != http.StatusForbidden || header.Get("Access-Control-Allow-Origin") != "" {
-				t.Errorf("%s %s with %v: %d %s, want 403", door[0], door[1], set, status, text)
+				t.Errorf("%s %s with %v: %d %s, want 403", endpoint[0], endpoint[1], set, status, text)
 			}
 		}
 	}

@@ -94,7 +94,7 @@ func (s *Server) serveStream(x *httpserver.Exchange) error {
 	_ = ss.conn.Close()
 	// For the end of the response: the deadline of the last event may be over.
 	_ = http.NewResponseController(x.W).SetWriteDeadline(time.Now().Add(endWait))
-	s.door.Log.Debug("session ended", "reason", ss.conn.Err())
+	s.base.Log.Debug("session ended", "reason", ss.conn.Err())
 	return nil
 }
 
@@ -110,7 +110,7 @@ func (s *Server) open(x *httpserver.Exchange) (*session, error) {
 	if err := s.admit(); err != nil {
 		return nil, err
 	}
-	ss.conn = jsonrpc.New(ss, &jsonrpc.Options{Limits: s.door.Limits, Server: true, Linger: maxDrain, Logger: s.Logger})
+	ss.conn = jsonrpc.New(ss, &jsonrpc.Options{Limits: s.base.Limits, Server: true, Linger: maxDrain, Logger: s.Logger})
 	s.sessions[ss.id] = ss
 	return ss, nil
 }
@@ -213,7 +213,7 @@ func (ss *session) waitConn() {
 func (ss *session) accept(ctx context.Context) {
 	peer, err := ss.server.Acceptor.Accept(ctx, ss.conn)
 	if err != nil {
-		ss.server.door.Log.Warn("client not accepted", "error", err)
+		ss.server.base.Log.Warn("client not accepted", "error", err)
 		peer = dragoman.Funcs{OnCall: func(context.Context, *dragoman.Message, dragoman.Peer) (*dragoman.Message, error) {
 			return nil, err
 		}}
@@ -366,7 +366,7 @@ func (s *Server) serveMessage(x *httpserver.Exchange) error {
 	if err != nil {
 		return err
 	}
-	m, err := s.door.Limits.Parse(body)
+	m, err := s.base.Limits.Parse(body)
 	switch {
 	case err != nil && (ss == nil || !hasID(err)):
 		return unreadable(body, err)
@@ -451,7 +451,7 @@ func (s *Server) refuseNoID(x *httpserver.Exchange, ss *session, m *dragoman.Mes
 	if ss != nil {
 		e = ss.conn.RefuseNoID(m)
 	} else {
-		e = jsonrpc.RefuseNoID(x.Context(), s.syncPeer(x.Caller.Key()), m, s.door.Log)
+		e = jsonrpc.RefuseNoID(x.Context(), s.syncPeer(x.Caller.Key()), m, s.base.Log)
 	}
 	return &httpserver.Refusal{Status: http.StatusBadRequest, Code: e.Code, Message: e.Message}
 }

@@ -35,9 +35,9 @@ func TestShutdownLetsRequestsFinish(t *testing.T) {
 	stopped := make(chan error, 1)
 	go func() { stopped <- s.Shutdown(t.Context()) }()
 	idle.wantEnd()
-	for _, door := range [][2]string{{"GET", at + "/sse"}, {"POST", at + "/messages"}} {
-		if status, _, text := w.do(door[0], door[1], ping); status != http.StatusServiceUnavailable || !strings.Contains(text, "-31005") {
-			t.Errorf("%s %s while stopping: %d %s", door[0], door[1], status, text)
+	for _, endpoint := range [][2]string{{"GET", at + "/sse"}, {"POST", at + "/messages"}} {
+		if status, _, text := w.do(endpoint[0], endpoint[1], ping); status != http.StatusServiceUnavailable || !strings.Contains(text, "-31005") {
+			t.Errorf("%s %s while stopping: %d %s", endpoint[0], endpoint[1], status, text)
 		}
 	}
 	w.post(busy.endpoint, strings.Replace(ping, "1", "2", 1))

@@ -114,7 +114,7 @@ func (s *Server) enter(caller string, m *dragoman.Message) (*syncConn, error) {
 			server: s, caller: caller, needsHandshake: !initialize,
 			calls: make(map[*httpserver.Exchange]syncCall),
 		}
-		sc.inbox = jsonrpc.NewInbox(func(note *dragoman.Message, _ struct{}) { jsonrpc.Notify(sc.ctx, sc.peer, note, s.door.Log) })
+		sc.inbox = jsonrpc.NewInbox(func(note *dragoman.Message, _ struct{}) { jsonrpc.Notify(sc.ctx, sc.peer, note, s.base.Log) })
 		sc.ctx, sc.cancel = context.WithCancelCause(context.Background())
 		sc.idle = time.AfterFunc(s.idleTimeout(), func() { s.expire(sc) })
 		s.syncConns[sc] = struct{}{}
@@ -254,7 +254,7 @@ func (sc *syncConn) ask(x *httpserver.Exchange, req *dragoman.Message) *dragoman
 		defer sc.mu.Unlock()
 		delete(sc.calls, x)
 	}()
-	return jsonrpc.Serve(ctx, sc.peer, req, sc, sc.server.door.Log)
+	return jsonrpc.Serve(ctx, sc.peer, req, sc, sc.server.base.Log)
 }
 
 // enqueue passes on a notification, if there is room. That a request is cancelled
@@ -267,7 +267,7 @@ func (sc *syncConn) enqueue(note *dragoman.Message) bool {
 		}
 		return true
 	case protocol.NoteInitialized:
-		jsonrpc.Notify(sc.ctx, sc.peer, note, sc.server.door.Log)
+		jsonrpc.Notify(sc.ctx, sc.peer, note, sc.server.base.Log)
 		return true
 	}
 	return sc.inbox.Put(note, struct{}{})

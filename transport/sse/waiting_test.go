@@ -16,13 +16,13 @@ func TestLargeMessagesThatWaitAreBounded(t *testing.T) {
 	for name, row := range map[string]struct{ size, waiting int }{"small": {100, maxWaiting}, "large": {largeMessage + 1, 1}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				door := httpserver.NewDoor(&httpserver.DoorOptions{Trusted: true})
+				endpoint := httpserver.NewBase(&httpserver.BaseOptions{Trusted: true})
 				ss := &session{in: make(chan []byte, maxWaiting), large: make(chan struct{}, 1), first: make(chan struct{}), drained: make(chan struct{}), gone: make(chan struct{})}
 				body := []byte(strings.Repeat("x", row.size))
 				var statuses sync.Map
 				post := func(i int) {
 					w := httptest.NewRecorder()
-					door.Serve(w, httptest.NewRequest(http.MethodPost, "/messages", nil), func(x *httpserver.Exchange) error { return ss.enqueue(x, body, nil) })
+					endpoint.Serve(w, httptest.NewRequest(http.MethodPost, "/messages", nil), func(x *httpserver.Exchange) error { return ss.enqueue(x, body, nil) })
 					statuses.Store(i, w.Code)
 				}
 				count := func(status int) (n int) {

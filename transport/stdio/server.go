@@ -149,7 +149,7 @@ func byAddress(c net.Conn) (*dragoman.Caller, error) {
 	if err != nil {
 		host = c.RemoteAddr().Network() // a Unix socket
 	}
-	return &dragoman.Caller{Address: host, Door: c.RemoteAddr().Network()}, nil
+	return &dragoman.Caller{Address: host, Transport: c.RemoteAddr().Network()}, nil
 }
 
 // admit takes a client in, unless there are limit already, if that is positive.

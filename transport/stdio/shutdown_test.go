@@ -330,7 +330,7 @@ func TestShutdownDoesNotWaitForAnAcceptorThatIgnoresItsContext(t *testing.T) {
 				s := &Server{Acceptor: dragoman.AcceptFunc(func(context.Context, dragoman.Conn) (dragoman.Peer, error) {
 					close(accepting)
 					<-let
-					return dragoman.Nobody, nil
+					return dragoman.NoPeer, nil
 				})}
 				c := client(t, way.open(t, s)(Lines), Lines, nil)
 				<-accepting

@@ -68,7 +68,7 @@ var (
 
 func newClientConn(client *Client, local dragoman.Peer) *clientConn {
 	if local == nil {
-		local = dragoman.Nobody
+		local = dragoman.NoPeer
 	}
 	client.opts.http.Acquire() // until shutDown
 	c := &clientConn{

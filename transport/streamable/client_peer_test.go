@@ -34,7 +34,7 @@ func TestClientPeer(t *testing.T) {
 	}
 }
 
-// dialServer returns what opens a conversation with a server that has the door
+// dialServer returns what opens a conversation with a server that has the endpoint
 // of the revision's era.
 func dialServer(r protocol.Revision) peertest.Connect {
 	return func(t *testing.T, client dragoman.Peer, server dragoman.Acceptor) dragoman.Conn {

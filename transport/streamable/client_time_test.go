@@ -68,7 +68,7 @@ func TestA16_B08_D09_D10_ClientTimesOutAndCancels(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), c.caller)
 				defer cancel()
 				began := time.Now()
-				_, err := conn.Call(ctx, peertest.Parse(t, callTool), dragoman.Nobody)
+				_, err := conn.Call(ctx, peertest.Parse(t, callTool), dragoman.NoPeer)
 				if took := time.Since(began); took != c.want || !errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("got %v after %v, want %v", err, took, c.want)
 				}

@@ -2,5 +2,5 @@ package streamable
 
 import "github.com/dragoman-mcp/dragoman/internal/wire/httpserver"
 
-// DoorOptions returns how the door of the server is configured.
-func (s *Server) DoorOptions() *httpserver.DoorOptions { return s.doorOptions() }
+// BaseOptions returns the options of the server's HTTP base.
+func (s *Server) BaseOptions() *httpserver.BaseOptions { return s.baseOptions() }

@@ -113,7 +113,7 @@ func notListed(m *dragoman.Message, err error) *httpserver.Refusal {
 func (s *Server) listTools(ctx context.Context, req *dragoman.Message) (*dragoman.Message, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(s.door.Aborted(), func() { cancel(dragoman.ErrClosed) })()
+	defer context.AfterFunc(s.base.Aborted(), func() { cancel(dragoman.ErrClosed) })()
 	return s.callModern(ctx, req, nil), nil
 }
 

@@ -50,7 +50,7 @@ func TestTooManyModernRequestsGet503(t *testing.T) {
 }
 
 func TestRequestsAtOnceAreBoundedByDefault(t *testing.T) {
-	if got := (&streamable.Server{}).DoorOptions().MaxRequests; got != streamable.DefaultMaxConcurrent {
+	if got := (&streamable.Server{}).BaseOptions().MaxRequests; got != streamable.DefaultMaxConcurrent {
 		t.Errorf("%d are served at once, want %d", got, streamable.DefaultMaxConcurrent)
 	}
 }

@@ -86,7 +86,7 @@ type Server struct {
 
 	once          sync.Once
 	opts          serverOptions
-	door          *httpserver.Door
+	base          *httpserver.Base
 	tools         toollist.Cache
 	draining      context.Context // ends with Shutdown
 	startDraining context.CancelFunc
@@ -108,8 +108,8 @@ type serverOptions struct {
 	legacy, modern           bool
 }
 
-func (s *Server) doorOptions() *httpserver.DoorOptions {
-	return &httpserver.DoorOptions{
+func (s *Server) baseOptions() *httpserver.BaseOptions {
+	return &httpserver.BaseOptions{
 		Hosts: s.Hosts, Origins: s.Origins, Trusted: s.Trusted, Caller: s.Caller,
 		MaxRequests: httpframe.Limit(s.MaxConcurrent, DefaultMaxConcurrent), MaxMessage: s.MaxMessage,
 		BodyTimeout: s.BodyTimeout, WriteTimeout: s.WriteTimeout, Logger: s.Logger,
@@ -117,16 +117,16 @@ func (s *Server) doorOptions() *httpserver.DoorOptions {
 }
 
 func (s *Server) prepare() {
-	s.door = httpserver.NewDoor(s.doorOptions())
+	s.base = httpserver.NewBase(s.baseOptions())
 	s.opts = serverOptions{
-		limits:      s.door.Limits,
+		limits:      s.base.Limits,
 		maxSessions: httpframe.Limit(s.MaxSessions, DefaultMaxSessions),
 		maxRequests: httpframe.Limit(s.MaxRequests, DefaultMaxRequests),
 		idle:        httpframe.Duration(s.IdleTimeout, DefaultIdleTimeout),
 		keepAlive:   httpframe.Duration(s.KeepAlive, sse.KeepAlive),
 		retry:       max(cmp.Or(s.Retry, DefaultRetry), 0),
 		log:         s.Log,
-		logger:      s.door.Log,
+		logger:      s.base.Log,
 		legacy:      s.Sessions != nil,
 		modern:      s.Requests != nil,
 	}
@@ -137,7 +137,7 @@ func (s *Server) prepare() {
 	s.quiet = httpframe.NewTimeouts(s.opts.keepAlive)
 	s.sessions = make(map[string]*session)
 	s.draining, s.startDraining = context.WithCancel(context.Background())
-	context.AfterFunc(s.door.Aborted(), s.endSessions)
+	context.AfterFunc(s.base.Aborted(), s.endSessions)
 	if s.Store != nil {
 		s.records = sessions.NewRecords[*session](s.Store, s.opts.idle, s.opts.logger)
 	}
@@ -147,7 +147,7 @@ func (s *Server) prepare() {
 // wherever it is mounted.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.once.Do(s.prepare)
-	s.door.Serve(w, r, s.serve)
+	s.base.Serve(w, r, s.serve)
 }
 
 func (s *Server) serve(x *httpserver.Exchange) error {
@@ -175,7 +175,7 @@ func (s *Server) serve(x *httpserver.Exchange) error {
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.once.Do(s.prepare)
 	s.startDraining()
-	err := s.door.Shutdown(ctx)
+	err := s.base.Shutdown(ctx)
 	s.endSessions()
 	if s.records != nil {
 		s.records.Close()

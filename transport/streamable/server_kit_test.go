@@ -27,7 +27,7 @@ type site struct {
 	header  http.Header
 }
 
-// open serves s, with the built-in server behind the doors that it lacks.
+// open serves s, with the built-in server behind the endpoints that it lacks.
 func open(t *testing.T, s *streamable.Server) *site {
 	t.Helper()
 	peertest.NoLeak(t)

@@ -92,7 +92,7 @@ func (s *Server) adopt(x *httpserver.Exchange) (*session, error) {
 		return ss, err == nil
 	}
 	ctx := context.WithoutCancel(x.Context())
-	ss, err := s.records.Adopt(x.R.Context(), id, known, s.door.Go, func() (*session, error) { return s.runAdoption(ctx, id, record) })
+	ss, err := s.records.Adopt(x.R.Context(), id, known, s.base.Go, func() (*session, error) { return s.runAdoption(ctx, id, record) })
 	switch {
 	case err == nil || errors.As(err, new(*httpserver.Refusal)):
 		return ss, err

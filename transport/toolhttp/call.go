@@ -120,7 +120,7 @@ func (c *call) check(tool *toollist.Tool) error {
 
 // ask asks the peer behind the server. The answer is never nil.
 func (s *Server) ask(ctx context.Context, req *dragoman.Message, from dragoman.Peer) *dragoman.Message {
-	resp := jsonrpc.Serve(ctx, s.Requests, req, from, s.door.Log)
+	resp := jsonrpc.Serve(ctx, s.Requests, req, from, s.base.Log)
 	if resp == nil {
 		return protocol.Failure(req, dragoman.ErrCancelled) // the caller is gone
 	}
@@ -167,7 +167,7 @@ func (s *Server) listWith(ctx context.Context, caller *dragoman.Caller, name str
 func (s *Server) list(ctx context.Context, req *dragoman.Message) (*dragoman.Message, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(s.door.Aborted(), cancel)()
+	defer context.AfterFunc(s.base.Aborted(), cancel)()
 	return s.ask(ctx, req, nil), nil
 }
 

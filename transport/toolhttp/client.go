@@ -156,7 +156,7 @@ func (c *conn) Call(ctx context.Context, req *dragoman.Message, from dragoman.Pe
 	case protocol.MethodListTools:
 		return c.listTools(ctx, req)
 	}
-	return dragoman.Nobody.Call(ctx, req, from)
+	return dragoman.NoPeer.Call(ctx, req, from)
 }
 
 // Notify implements dragoman.Peer. A server without

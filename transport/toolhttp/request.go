@@ -59,13 +59,13 @@ func (s *Server) postRequest(x *httpserver.Exchange) error {
 	if err != nil {
 		return err
 	}
-	req, err := s.door.Limits.Parse(body)
+	req, err := s.base.Limits.Parse(body)
 	if err != nil {
 		return httpserver.Unreadable(err)
 	}
 	if err := protocol.CheckToolRequest(req); err != nil {
 		if jsonrpc.LacksID(req) {
-			_ = jsonrpc.RefuseNoID(x.Context(), s.Requests, req, s.door.Log) // the refusal below says more
+			_ = jsonrpc.RefuseNoID(x.Context(), s.Requests, req, s.base.Log) // the refusal below says more
 		}
 		return refuseNotToolCall(req, err)
 	}

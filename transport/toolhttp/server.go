@@ -71,7 +71,7 @@ type Server struct {
 	Logger *slog.Logger
 
 	once      sync.Once
-	door      *httpserver.Door
+	base      *httpserver.Base
 	keepAlive time.Duration
 	tools     toollist.Cache
 	lastID    atomic.Int64 // of requests and progress tokens that are ours
@@ -79,19 +79,19 @@ type Server struct {
 
 func (s *Server) prepare() {
 	s.keepAlive = httpframe.Duration(s.KeepAlive, sse.KeepAlive)
-	s.door = httpserver.NewDoor(&httpserver.DoorOptions{
+	s.base = httpserver.NewBase(&httpserver.BaseOptions{
 		Hosts: s.Hosts, Origins: s.Origins, Trusted: s.Trusted, Caller: s.Caller,
 		MaxRequests: s.MaxRequests, MaxMessage: s.MaxMessage,
 		BodyTimeout: s.BodyTimeout, WriteTimeout: s.WriteTimeout, Logger: s.Logger,
 	})
-	s.tools = toollist.Cache{Lister: toollist.ListerOf(s.Requests), MaxList: s.door.Limits.Message(), FailedFor: listFailed, LostFor: listFailed}
+	s.tools = toollist.Cache{Lister: toollist.ListerOf(s.Requests), MaxList: s.base.Limits.Message(), FailedFor: listFailed, LostFor: listFailed}
 }
 
 // ServeHTTP implements http.Handler. The path must begin at the server's base;
 // see the package's comment.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.once.Do(s.prepare)
-	s.door.Serve(w, r, s.serve)
+	s.base.Serve(w, r, s.serve)
 }
 
 func (s *Server) serve(x *httpserver.Exchange) error {
@@ -117,11 +117,11 @@ func (s *Server) serve(x *httpserver.Exchange) error {
 // a second later at the latest.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.once.Do(s.prepare)
-	return s.door.Shutdown(ctx)
+	return s.base.Shutdown(ctx)
 }
 
 // Close is Shutdown that does not wait for requests under way to be done.
 func (s *Server) Close() error {
 	s.once.Do(s.prepare)
-	return s.door.Close()
+	return s.base.Close()
 }

@@ -57,14 +57,14 @@ func (c *call) serveStream(ask func(from dragoman.Peer) *dragoman.Message, cance
 		if err := st.write(s.keepAlive); err != nil {
 			st.discard()
 			if errors.Is(err, os.ErrDeadlineExceeded) {
-				s.door.Log.Debug("a caller does not read its stream", "tool", c.req.Name())
+				s.base.Log.Debug("a caller does not read its stream", "tool", c.req.Name())
 			}
 			cancel(dragoman.ErrCancelled)
 		}
 	}()
 	resp, _ := toolAnswer(c.req, ask(st)) // the status is 200 by now
 	st.finish(resp)
-	<-st.served // which the door's limits see to
+	<-st.served // which the endpoint's limits see to
 	return nil
 }
 

@@ -70,7 +70,7 @@ func TestListThatCannotBeFetchedIsAnErrorAndCallsGoUnchecked(t *testing.T) {
 		code   int
 	}{
 		"error": {scriptedPeer{list: func(req *dragoman.Message) (*dragoman.Message, error) {
-			return dragoman.Nobody.Call(t.Context(), req, nil)
+			return dragoman.NoPeer.Call(t.Context(), req, nil)
 		}}, 404, protocol.CodeMethodNotFound},
 		"Go error":      {scriptedPeer{list: func(*dragoman.Message) (*dragoman.Message, error) { return nil, dragoman.ErrOverloaded }}, 503, protocol.CodeOverloaded},
 		"panic":         {scriptedPeer{list: func(*dragoman.Message) (*dragoman.Message, error) { panic("part of the test") }}, 500, protocol.CodeInternal},

@@ -60,7 +60,7 @@ func TestS11_S20_RequestIsCheckedBeforeTheUpgrade(t *testing.T) {
 	peertest.NoLeak(t)
 	at := serve(t, &Server{
 		Acceptor: dragoman.AcceptFunc(func(context.Context, dragoman.Conn) (dragoman.Peer, error) {
-			return dragoman.Nobody, nil
+			return dragoman.NoPeer, nil
 		}),
 		Hosts: []string{"mcp.example.com"}, Origins: []string{"https://app.example.com"},
 	})

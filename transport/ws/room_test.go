@@ -56,7 +56,7 @@ func TestS14_MessagesAreCountedWhileTheyAreRead(t *testing.T) {
 	}
 	for held := false; !held; { // until the server has read that
 		if held = room.Take("a", 300<<10) != nil; !held {
-			room.Give("a", 300<<10)
+			room.Release("a", 300<<10)
 			if ctx.Err() != nil {
 				t.Fatal("the message is not counted")
 			}

@@ -72,11 +72,11 @@ type Server struct {
 	Logger *slog.Logger
 
 	once sync.Once
-	door *httpserver.Door
+	base *httpserver.Base
 }
 
 func (s *Server) prepare() {
-	s.door = httpserver.NewDoor(&httpserver.DoorOptions{
+	s.base = httpserver.NewBase(&httpserver.BaseOptions{
 		Hosts: s.Hosts, Origins: s.Origins, Trusted: s.Trusted, Caller: s.Caller,
 		MaxRequests: httpframe.Limit(s.MaxConns, DefaultMaxConns), MaxMessage: s.MaxMessage, WriteTimeout: s.WriteTimeout, Logger: s.Logger,
 	})
@@ -85,7 +85,7 @@ func (s *Server) prepare() {
 // ServeHTTP makes a request a conversation. It returns as soon as that has begun.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.once.Do(s.prepare)
-	s.door.Serve(w, r, s.serve)
+	s.base.Serve(w, r, s.serve)
 }
 
 // serve checks a request before the upgrade.
@@ -125,7 +125,7 @@ func hasToken(h http.Header, name, token string) bool {
 // upgrade makes the request a socket, and that a conversation. If it fails, the
 // request has been answered.
 func (s *Server) upgrade(x *httpserver.Exchange) {
-	o := websocket.AcceptOptions{InsecureSkipVerify: true} // the door checks the origin
+	o := websocket.AcceptOptions{InsecureSkipVerify: true} // the endpoint checks the origin
 	if s.Acceptor != nil {
 		o.Subprotocols = []string{subprotocol}
 	}
@@ -135,13 +135,13 @@ func (s *Server) upgrade(x *httpserver.Exchange) {
 	var w wire
 	c, err := websocket.Accept(&hijackTap{x.W, &w}, x.R, &o)
 	if err != nil {
-		s.door.Log.Debug("client refused", "error", err)
+		s.base.Log.Debug("client refused", "error", err)
 		return
 	}
 	t := &conn{server: s, release: x.Detach()}
 	// The request's own context ends when ServeHTTP returns.
 	t.ctx, t.cancel = context.WithCancelCause(context.WithoutCancel(x.Context()))
-	t.socket = newSocket(c, &w, s.door.Limits, s.PingInterval, s.WriteTimeout)
+	t.socket = newSocket(c, &w, s.base.Limits, s.PingInterval, s.WriteTimeout)
 	t.socket.closed, t.socket.in.hold = t.closed, limit.HoldOf(x.R.Context())
 	x.OnShutdown(t.shutdown)
 	// Ends when the conversation has begun, or cannot.
@@ -154,13 +154,13 @@ func (s *Server) upgrade(x *httpserver.Exchange) {
 // the latest.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.once.Do(s.prepare)
-	return s.door.Shutdown(ctx)
+	return s.base.Shutdown(ctx)
 }
 
 // Close is Shutdown that does not wait for requests under way to be done.
 func (s *Server) Close() error {
 	s.once.Do(s.prepare)
-	return s.door.Close()
+	return s.base.Close()
 }
 
 // cutWait is how long a close may take when Shutdown has run out of time.
@@ -174,7 +174,7 @@ var errNotAccepted = errors.New("ws: the client could not be served")
 type conn struct {
 	server  *Server
 	socket  *socket
-	release func()          // ends the exchange of the door
+	release func()          // ends the exchange of the endpoint
 	ctx     context.Context // of Accept
 	cancel  context.CancelCauseFunc
 
@@ -188,7 +188,7 @@ func (c *conn) start() {
 	s := c.server
 	defer func() {
 		if p := recover(); p != nil {
-			s.door.Log.Error("panic while accepting a client", "panic", p, "stack", string(debug.Stack()))
+			s.base.Log.Error("panic while accepting a client", "panic", p, "stack", string(debug.Stack()))
 			c.refuse(nil)
 		}
 	}()
@@ -203,7 +203,7 @@ func (c *conn) start() {
 		tools = isToolFrame(first)
 	}
 	o := jsonrpc.Options{
-		Limits: s.door.Limits, Stall: c.socket.pings.timeout, Server: true, Logger: s.Logger,
+		Limits: s.base.Limits, Stall: c.socket.pings.timeout, Server: true, Logger: s.Logger,
 	}
 	var stream jsonrpc.Stream = c.socket
 	if tools {
@@ -217,7 +217,7 @@ func (c *conn) start() {
 	}
 	peer, err := c.accept(m, tools)
 	if err != nil {
-		s.door.Log.Warn("client not accepted", "error", err)
+		s.base.Log.Warn("client not accepted", "error", err)
 		c.refuse(err)
 		return
 	}
@@ -300,6 +300,6 @@ func (c *conn) end() {
 // closed is called when the socket is.
 func (c *conn) closed(reason error) {
 	c.cancel(reason)
-	c.server.door.Log.Debug("conversation ended", "reason", reason)
+	c.server.base.Log.Debug("conversation ended", "reason", reason)
 	c.release()
 }

@@ -28,7 +28,7 @@ func (p peer) Unwrap() dragoman.Peer { return p.client }
 // Call asks the client what the server asks. What the client cannot be asked is
 // refused on its behalf.
 func (p peer) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
-	question, refusal := p.route.Question(req)
+	question, refusal := p.route.ServerRequest(req)
 	if refusal != nil {
 		return req.Fail(refusal), nil
 	}

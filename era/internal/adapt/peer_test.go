@@ -84,7 +84,7 @@ func TestPeerThatNeedsNothingStaysAsItIs(t *testing.T) {
 		t.Error("nil became somebody")
 	}
 	type named struct{ dragoman.Peer }
-	p := &named{dragoman.Nobody}
+	p := &named{dragoman.NoPeer}
 	if route(v4, v4).Peer(p) != p {
 		t.Error("the same revision needs no other peer")
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// Question returns what a server asks (elicitation/create,
+// ServerRequest returns what a server asks (elicitation/create,
 // sampling/createMessage, roots/list) as the client's revision has it. The error
 // says why it cannot be asked: the code is "method not found" if the client's
 // revision has no such question, and "invalid params" if it has, but not in
@@ -16,7 +16,7 @@ import (
 //
 // For a modern client it has what belongs into an input_required result: no
 // _meta, no id of an elicitation, no task.
-func (r Route) Question(q *dragoman.Message) (*dragoman.Message, *dragoman.Error) {
+func (r Route) ServerRequest(q *dragoman.Message) (*dragoman.Message, *dragoman.Error) {
 	if r.Same() {
 		return q, nil
 	}

@@ -57,13 +57,13 @@ func TestQuestion(t *testing.T) {
 		{"the same modern revision", v5, v5, elicit, `{"elicitationId":"e"}`, ``},
 	} {
 		q := request(t, c.method, c.in)
-		got, refusal := route(c.client, c.server).Question(q)
+		got, refusal := route(c.client, c.server).ServerRequest(q)
 		if refusal != nil {
 			t.Errorf("%s: %v", c.name, refusal)
 			continue
 		}
 		c.expect(t, q, got, got.Params(), nil)
-		if again, refusal := route(c.client, c.server).Question(got); refusal != nil || again != got {
+		if again, refusal := route(c.client, c.server).ServerRequest(got); refusal != nil || again != got {
 			t.Errorf("%s: twice is %s, %v", c.name, again, refusal)
 		}
 	}
@@ -94,7 +94,7 @@ func TestQuestionThatCannotBeAsked(t *testing.T) {
 		{row{"a question that the modern era lacks", v5, v4, "ping", `{}`, `cannot be asked "ping"`}, notFound},
 		{row{"a question that nobody knows", v5, v4, "x/y", `{}`, `cannot be asked "x/y"`}, notFound},
 	} {
-		got, refusal := route(c.client, c.server).Question(request(t, c.method, c.in))
+		got, refusal := route(c.client, c.server).ServerRequest(request(t, c.method, c.in))
 		if got != nil || refusal == nil || refusal.Code != c.code || !strings.Contains(refusal.Message, c.want) {
 			t.Errorf("%s: got %s, %v, want %d %q", c.name, got, refusal, c.code, c.want)
 		}
@@ -106,7 +106,7 @@ func TestVisitGetsAnID(t *testing.T) {
 	q := request(t, elicit, `{"mode":"url","message":"m","url":"u"}`)
 	seen := make(map[string]bool)
 	for range 100 {
-		got, refusal := route(v4, v5).Question(q)
+		got, refusal := route(v4, v5).ServerRequest(q)
 		if refusal != nil {
 			t.Fatal(refusal)
 		}
@@ -122,7 +122,7 @@ func TestVisitGetsAnID(t *testing.T) {
 func TestAnswerToAPlainFormIsOneToTheRichForm(t *testing.T) {
 	t.Parallel()
 	rich := form(`"a":{"type":"string","default":"r","oneOf":[{"const":"r","title":"Red"},{"const":"g","title":"Green"}]},"b":{"type":"integer","default":3}`)
-	got, refusal := route(v3, v5).Question(request(t, elicit, rich))
+	got, refusal := route(v3, v5).ServerRequest(request(t, elicit, rich))
 	if refusal != nil {
 		t.Fatal(refusal)
 	}

@@ -135,7 +135,7 @@ func (c *confused) Call(ctx context.Context, req *dragoman.Message, from dragoma
 	})
 }
 
-// A rig is a legacy server behind the modern door.
+// A rig is a legacy server behind the modern endpoint.
 type rig struct {
 	t    *testing.T
 	dial *dialler
@@ -515,7 +515,7 @@ func (c *scripted) Call(ctx context.Context, req *dragoman.Message, from dragoma
 		}
 		return req.Reply(object{"protocolVersion": c.script.rev.String(), "capabilities": caps, "serverInfo": object{"name": "script", "version": "1"}})
 	default:
-		return dragoman.Nobody.Call(ctx, req, from)
+		return dragoman.NoPeer.Call(ctx, req, from)
 	}
 	got, err := f(ctx, c, req, from)
 	var rpc *dragoman.Error

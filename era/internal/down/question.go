@@ -42,7 +42,7 @@ func newQuestion(route adapt.Route, msg *dragoman.Message) (*question, *dragoman
 	default:
 		return nil, failure(protocol.CodeMethodNotFound, nil, "method not found: %s", msg.Method())
 	}
-	asked, refusal := route.Question(msg)
+	asked, refusal := route.ServerRequest(msg)
 	if refusal != nil {
 		return nil, refusal
 	}
@@ -89,7 +89,7 @@ func (ss *session) question(ctx context.Context, msg *dragoman.Message, by *pend
 	case by != nil && (by.done || by.expired), ss.main && len(ss.calls) > 0:
 		ss.mu.Unlock()
 		return notAsked(msg), nil
-	case len(ss.open) >= MaxQuestions:
+	case len(ss.open) >= MaxServerRequests:
 		ss.mu.Unlock()
 		return msg.Fail(protocol.Overloaded("too many questions are open in this session; wait for answers")), nil
 	case ss.server.suspended.room.Take(ss.owner.Caller, q.size) != nil:
@@ -241,7 +241,7 @@ func (ss *session) close(q *question) bool {
 		return false
 	}
 	ss.open = slices.Delete(ss.open, i, i+1)
-	ss.server.suspended.room.Give(ss.owner.Caller, q.size)
+	ss.server.suspended.room.Release(ss.owner.Caller, q.size)
 	if q.carrier == nil {
 		ss.earlyRoots = without(ss.earlyRoots, q)
 	}

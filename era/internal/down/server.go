@@ -38,8 +38,8 @@ const (
 
 // Limits that cannot be set.
 const (
-	// MaxQuestions is how many questions of one session may be open at once.
-	MaxQuestions = 1024
+	// MaxServerRequests is how many questions of one session may be open at once.
+	MaxServerRequests = 1024
 
 	// maxWaiting is how many bytes of calls, answers and server requests of one server may
 	// wait for clients, and half of it what waits for one caller.

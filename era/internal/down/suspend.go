@@ -79,7 +79,7 @@ func (c *pendingCall) keep(size int) bool {
 
 // unkeep gives the room of a call back that is suspended no more. The caller holds session.mu.
 func (c *pendingCall) unkeep() {
-	c.server.suspended.room.Give(c.owner.Caller, c.kept)
+	c.server.suspended.room.Release(c.owner.Caller, c.kept)
 	c.kept = 0
 }
 

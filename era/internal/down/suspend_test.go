@@ -469,8 +469,8 @@ func TestTooManyQuestionsAtOnce(t *testing.T) {
 		s := &script{rev: protocol.V20251125}
 		s.on = map[string]handler{protocol.MethodCallTool: func(ctx context.Context, c *scripted, _ *dragoman.Message, from dragoman.Peer) (any, error) {
 			var all sync.WaitGroup
-			over := make(chan string, down.MaxQuestions+10)
-			for range down.MaxQuestions + 10 {
+			over := make(chan string, down.MaxServerRequests+10)
+			for range down.MaxServerRequests + 10 {
 				all.Go(func() {
 					if _, err := c.ask(ctx, from, protocol.MethodElicit, confirmForm("?")); err != nil {
 						over <- err.Error()

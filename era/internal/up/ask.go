@@ -28,8 +28,8 @@ func readQuestions(text json.RawMessage) (map[string]question, error) {
 	if err := json.Unmarshal(text, &questions); err != nil {
 		return nil, &malformed{"the server's questions cannot be read: " + err.Error()}
 	}
-	if len(questions) > MaxQuestions {
-		return nil, &malformed{fmt.Sprintf("the server asks %d questions at once, more than %d", len(questions), MaxQuestions)}
+	if len(questions) > MaxServerRequests {
+		return nil, &malformed{fmt.Sprintf("the server asks %d questions at once, more than %d", len(questions), MaxServerRequests)}
 	}
 	return questions, nil
 }
@@ -111,7 +111,7 @@ func (k *clientCall) ask(ctx context.Context, q question) (json.RawMessage, erro
 	if err != nil {
 		return nil, &malformed{"the server's question " + q.Method + " cannot be read: " + err.Error()}
 	}
-	req, no := k.hello.route.Question(req)
+	req, no := k.hello.route.ServerRequest(req)
 	if no != nil {
 		return nil, &tooManyRounds{"the client cannot be asked " + q.Method + ": " + no.Message}
 	}

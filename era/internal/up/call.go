@@ -119,7 +119,7 @@ func (k *clientCall) advances(note *dragoman.Message) bool {
 
 // Call refuses a question: modern servers have other ways to ask.
 func (k *clientCall) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
-	return dragoman.Nobody.Call(ctx, req, from)
+	return dragoman.NoPeer.Call(ctx, req, from)
 }
 
 // malformedResult is the answer to a request that the server or we cannot handle.

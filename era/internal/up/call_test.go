@@ -223,7 +223,7 @@ func TestPlainCallIsCheap(t *testing.T) {
 	start := time.Now()
 	const runs = 1000
 	allocs := testing.AllocsPerRun(runs, func() {
-		if resp, err := peer.Call(context.Background(), req, dragoman.Nobody); err != nil || resp.IsError() {
+		if resp, err := peer.Call(context.Background(), req, dragoman.NoPeer); err != nil || resp.IsError() {
 			t.Error(err)
 		}
 	})

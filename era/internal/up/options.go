@@ -20,8 +20,8 @@ const (
 	// DefaultMaxSubscriptions is how many resources a session may subscribe to.
 	DefaultMaxSubscriptions = 1024
 
-	// MaxQuestions is how much a server may ask in one round.
-	MaxQuestions = 64
+	// MaxServerRequests is how much a server may ask in one round.
+	MaxServerRequests = 64
 
 	// DiscoverTimeout is how long the server may take to say what it can do.
 	DiscoverTimeout = 30 * time.Second

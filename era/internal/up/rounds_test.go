@@ -205,7 +205,7 @@ func TestClientThatGoesWhileItIsAskedGetsAnAnswerThatSaysSo(t *testing.T) {
 
 func TestBadQuestionsAreTheServersFault(t *testing.T) {
 	t.Parallel()
-	many := make([]string, up.MaxQuestions+1)
+	many := make([]string, up.MaxServerRequests+1)
 	for i := range many {
 		many[i] = fmt.Sprintf(`"k%d":{"method":"roots/list"}`, i)
 	}
@@ -228,7 +228,7 @@ func TestBadQuestionsAreTheServersFault(t *testing.T) {
 	ok := scripted(map[string]handler{protocol.MethodCallTool: inTurn(`{"resultType":"input_required","inputRequests":{`+strings.Join(many[1:], ",")+`}}`, `{"content":[]}`)})
 	c := connect(t, serve(t, ok, nil), protocol.V20251125)
 	c.must(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x"}}`)
-	if n := len(c.questions()); n != up.MaxQuestions {
+	if n := len(c.questions()); n != up.MaxServerRequests {
 		t.Errorf("%d questions were asked", n)
 	}
 }

@@ -73,7 +73,7 @@ func (ss *session) subscribe(ctx context.Context, h *handshake, req *dragoman.Me
 		return req.Reply(nil)
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
-	case refused && !protocol.IsOwn(e) && e.Code != protocol.CodeInvalidParams: // then the client's own params are not the reason
+	case refused && !protocol.IsGatewayError(e) && e.Code != protocol.CodeInvalidParams: // then the client's own params are not the reason
 		err = fmt.Errorf("the server refused to tell of changes, with error %d: %s", e.Code, e.Message)
 	}
 	return protocol.Failure(req, err), nil

@@ -11,12 +11,12 @@ import (
 
 // An Identity is what somebody else says of who sends a token.
 type Identity struct {
-	Principal string // unambiguous among all ways in
-	Proof     string // which way it was
-	Scopes    []string
-	Claims    map[string][]string
-	Audience  []string  // for whom the token is; nil means for us
-	Expires   time.Time // zero means never
+	Principal  string // unambiguous among all ways in
+	Credential string // which way it was
+	Scopes     []string
+	Claims     map[string][]string
+	Audience   []string  // for whom the token is; nil means for us
+	Expires    time.Time // zero means never
 }
 
 // ErrUnavailable is wrapped by the error of a [Custom] verifier that cannot tell now.
@@ -41,7 +41,7 @@ func (f custom) verify(ctx context.Context, token string) (*identity, error) {
 		return nil, errForeign
 	}
 	return &identity{
-		principal: id.Principal, proof: id.Proof, scopes: id.Scopes, claims: id.Claims, audience: id.Audience, expires: id.Expires,
+		principal: id.Principal, proof: id.Credential, scopes: id.Scopes, claims: id.Claims, audience: id.Audience, expires: id.Expires,
 	}, nil
 }
 

@@ -18,7 +18,7 @@ func TestOthersMayVerifyTokens(t *testing.T) {
 	p := New(&Options{URL: "https://gw.example.com", Verifiers: []Verifier{Custom(func(_ context.Context, token string) (*Identity, error) {
 		switch {
 		case token == "known" && !revoked:
-			return &Identity{Principal: "user:a@b", Proof: "sign-in", Scopes: []string{"read"}, Expires: time.Now().Add(time.Hour).Truncate(time.Hour)}, nil
+			return &Identity{Principal: "user:a@b", Credential: "sign-in", Scopes: []string{"read"}, Expires: time.Now().Add(time.Hour).Truncate(time.Hour)}, nil
 		case token == "sibling":
 			return &Identity{Principal: "user:a@b", Audience: []string{"https://other.example.com"}}, nil
 		case token == "late":

@@ -101,7 +101,7 @@ func (p *Policy) Caller(r *http.Request) (*dragoman.Caller, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.Principal, c.Proof = found.principal, found.proof
+	c.Principal, c.Credential = found.principal, found.proof
 	c.Scopes, c.Claims, c.Rights = found.scopes, found.claims, found.rights
 	c.OnEnd = found.onEnd
 	if len(o.Issuers) > 0 {

@@ -36,13 +36,13 @@ func (p *Policy) SocketCaller(c net.Conn) (*dragoman.Caller, error) {
 	if id == nil {
 		return nil, errors.New("it has not proven who it is: auth.users names who may come in by Unix sockets")
 	}
-	caller.Principal, caller.Proof = id.principal, id.proof
+	caller.Principal, caller.Credential = id.principal, id.proof
 	return caller, nil
 }
 
 // Self returns the caller that is whoever has started this process.
 func Self() *dragoman.Caller {
-	return &dragoman.Caller{Principal: localName(os.Getuid()), Proof: "process", Address: "stdio"}
+	return &dragoman.Caller{Principal: localName(os.Getuid()), Credential: "process", Address: "stdio"}
 }
 
 // WithPeer returns the context of a connection that remembers which user of this machine

@@ -46,5 +46,5 @@ func (r *UserReader) Identity(c oidc.Claims) (*Identity, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Identity{Principal: principal, Proof: r.proof, Claims: claims}, nil
+	return &Identity{Principal: principal, Credential: r.proof, Claims: claims}, nil
 }

@@ -22,7 +22,7 @@ const back = "https://app.example.com/callback"
 
 func TestASignInGivesTokensForOneResource(t *testing.T) {
 	w := newWorld(t, authtest.Options{}, func(o *authserver.Options) {
-		o.Doors = func(path string) []string { return []string{path, "/sse"} }
+		o.EndpointPaths = func(path string) []string { return []string{path, "/sse"} }
 	})
 	p := w.register(back)
 	b := w.browser()
@@ -86,7 +86,7 @@ func TestWhatIsKnownOfAUserComesFromTheProvider(t *testing.T) {
 				t.Fatal(err)
 			}
 			if c.Principal != "user:77@"+w.provider.Issuer || !slices.Equal(c.Claims["groups"], []string{"dev", "ops"}) ||
-				!slices.Equal(c.Claims["hd"], []string{"example.com"}) || c.Claims["email"] != nil || c.Proof != "sign-in" {
+				!slices.Equal(c.Claims["hd"], []string{"example.com"}) || c.Claims["email"] != nil || c.Credential != "sign-in" {
 				t.Errorf("the caller is %+v", c)
 			}
 		})

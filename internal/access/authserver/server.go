@@ -63,9 +63,9 @@ type Options struct {
 	// DefaultSchemes are.
 	Schemes []string
 
-	// Doors returns the paths that belong to the server which a path leads to: a token for one of
+	// EndpointPaths returns the paths that belong to the server which a path leads to: a token for one of
 	// them is good for all. If nil, it is good for that path alone.
-	Doors func(path string) []string
+	EndpointPaths func(path string) []string
 
 	// Store keeps the sign-ins, and Key, of token.KeySize bytes, seals what clients and browsers
 	// keep for us.

@@ -215,7 +215,7 @@ func (s *Server) verify(ctx context.Context, token string) (*auth.Identity, erro
 	}
 	claims["client_id"] = []string{in.Client}
 	return &auth.Identity{
-		Principal: in.Principal, Proof: "sign-in", Scopes: in.Access[i].Scopes, Claims: claims,
+		Principal: in.Principal, Credential: "sign-in", Scopes: in.Access[i].Scopes, Claims: claims,
 		Audience: s.audience(in.Resource), Expires: in.Access[i].Expires,
 	}, nil
 }

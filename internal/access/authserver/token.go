@@ -262,14 +262,14 @@ func (s *Server) resource(asked []string) (string, *oauthError) {
 	return asked[0], nil
 }
 
-// audience returns for what a token of a resource is: for all of ours, or for the doors to one
+// audience returns for what a token of a resource is: for all of ours, or for the endpoints to one
 // of our servers.
 func (s *Server) audience(resource string) []string {
 	path, _ := s.ownPath(resource)
 	list := []string{s.issuer + path}
-	if path != "" && s.opts.Doors != nil {
-		for _, door := range s.opts.Doors(path) {
-			if at := s.issuer + strings.TrimSuffix(door, "/"); !slices.Contains(list, at) {
+	if path != "" && s.opts.EndpointPaths != nil {
+		for _, endpoint := range s.opts.EndpointPaths(path) {
+			if at := s.issuer + strings.TrimSuffix(endpoint, "/"); !slices.Contains(list, at) {
 				list = append(list, at)
 			}
 		}

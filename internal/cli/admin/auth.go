@@ -273,8 +273,8 @@ func showSignIns(out io.Writer, list []oauth.Status) error {
 		if s.SignedIn {
 			who = "yes"
 		}
-		if s.SignedIn && s.Who != "" {
-			who = s.Who
+		if s.SignedIn && s.User != "" {
+			who = s.User
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", s.Server, who, term.OrDash(s.Issuer), term.OrDash(s.Scope), tokenLife(&s))
 	}
@@ -283,8 +283,8 @@ func showSignIns(out io.Writer, list []oauth.Status) error {
 
 // describe says what a sign-in is, in a line.
 func describe(name string, s *oauth.Status) string {
-	if s.Who != "" {
-		name += " as " + s.Who
+	if s.User != "" {
+		name += " as " + s.User
 	}
 	if s.Scope != "" {
 		name += ", for " + s.Scope

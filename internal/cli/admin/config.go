@@ -112,14 +112,14 @@ func summarise(w io.Writer, f *config.File) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, name := range f.Names {
 		s := f.Servers[name]
-		how := string(s.How())
+		how := string(s.ResolvedTransport())
 		switch {
 		case s.Disabled:
 			how = "disabled"
-		case s.How() == config.Auto:
+		case s.ResolvedTransport() == config.Auto:
 			how = "http or sse"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\n", name, how, s.Where())
+		fmt.Fprintf(t, "%s\t%s\t%s\n", name, how, s.Location())
 	}
 	if err := t.Flush(); err != nil {
 		return err

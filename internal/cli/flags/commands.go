@@ -93,7 +93,7 @@ The flags of supergateway and mcp-proxy are understood too: see docs/migrate.md.
 		},
 	}
 	s.AddServer(c.Flags())
-	s.addDoors(c.Flags())
+	s.addListener(c.Flags())
 	s.addAliases(c.Flags(), runPrograms)
 	c.Flags().SetInterspersed(false)
 	return c

@@ -50,11 +50,11 @@ type Settings struct {
 
 	SignIn SignInSettings // at the server's URL
 
-	// The doors.
+	// The endpoints.
 	Listen      []string
 	tokenFile   string
 	host, port  string // instead of listen
-	Doors       ListenFlags
+	Listener    ListenFlags
 	Origins     []string
 	PublicURL   string
 	MCPPath     string // additional paths
@@ -105,8 +105,8 @@ func (s *Settings) AddServer(f *pflag.FlagSet) {
 	f.BoolVar(&s.debug, "debug", false, term.DebugUsage)
 }
 
-// addDoors adds the flags that say how clients reach the server.
-func (s *Settings) addDoors(f *pflag.FlagSet) {
+// addListener adds the flags that say how clients reach the server.
+func (s *Settings) addListener(f *pflag.FlagSet) {
 	f.StringArrayVar(&s.Listen, "listen", nil, "`address` to listen on: HOST:PORT, PORT or http+unix:PATH for HTTP, tcp:HOST:PORT or unix:PATH for lines; port 0 picks a free one (repeatable, default "+DefaultListen+")")
 	f.StringVar(&s.tokenFile, "token-file", "", TokenFileUsage)
 	f.StringVar(&s.isolation, "isolation", Isolations[0], "who shares a session with a legacy server: session (nobody), client, shared (everybody), or request (a session for each request)")
@@ -115,7 +115,7 @@ func (s *Settings) addDoors(f *pflag.FlagSet) {
 	AddDuration(f, &s.Drain, "drain", "", DefaultDrain, DrainUsage)
 	f.StringVar(&s.PublicURL, "public-url", "", "`URL` under which clients reach us, if it is not our own address")
 	f.StringVar(&s.Framing, "framing", stdio.Auto.String(), "how messages to a command or a socket are framed: auto, lines or content-length")
-	s.Doors.Add(f)
+	s.Listener.Add(f)
 	f.StringArrayVar(&s.revisions, "revision", nil, "`revision` that the built-in server speaks (repeatable, default all)")
 }
 

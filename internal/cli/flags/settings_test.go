@@ -92,7 +92,7 @@ func TestCommandLinesAreUnderstood(t *testing.T) {
 		{"--port 8000 -- cmd -H a", func(s *Settings) any { return append(s.Command, s.port) }, []string{"cmd", "-H", "a", "8000"}},
 		{"--port 8080 npx -y server --port 3", func(s *Settings) any { return append(s.Command, s.port) }, []string{"npx", "-y", "server", "--port", "3", "8080"}},
 		{"run --sslCert a --sslKey b --gracefulShutdownTimeout 5000 --maxBodySize 0 --sessionIdleTimeout 0 -- x", func(s *Settings) any {
-			return []any{s.Doors.TLS.Cert, s.Doors.TLS.Key, s.Drain, s.MaxMessage, s.idle}
+			return []any{s.Listener.TLS.Cert, s.Listener.TLS.Key, s.Drain, s.MaxMessage, s.idle}
 		}, []any{"a", "b", 5 * time.Second, -1, time.Duration(-1)}},
 		{"run --port 8080 --server stream --endpoint /e -- x", func(s *Settings) any { return []string{s.MCPPath, s.SSEPath} }, []string{"/e", ""}},
 		{"run --server sse --endpoint /e -- x", func(s *Settings) any { return []string{s.MCPPath, s.SSEPath} }, []string{"", "/e"}},

@@ -156,7 +156,7 @@ func (o *Server) Start(ctx context.Context, g *gateway.Gateway, v *term.Console)
 	waiting := term.NewWaiting(v, o.Name+": starting")
 	defer waiting.End()
 	if !o.Process {
-		v.Printf("connecting to %s", o.File.Servers[o.Name].Where())
+		v.Printf("connecting to %s", o.File.Servers[o.Name].Location())
 		var cancel context.CancelFunc
 		limit, cancel = context.WithTimeoutCause(ctx, urlStart, target.Unreached(urlStart))
 		defer cancel()

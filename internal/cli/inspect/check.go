@@ -127,7 +127,7 @@ func checkFailure(err error, login string) error {
 func showRules(c *cobra.Command) error {
 	var rows [][2]string
 	for _, rule := range check.Rules() {
-		rows = append(rows, [2]string{fmt.Sprintf("%-22s  %-7s", rule.ID, rule.Level), rule.Says})
+		rows = append(rows, [2]string{fmt.Sprintf("%-22s  %-7s", rule.ID, rule.Level), rule.Requirement})
 	}
 	return term.Columns(c.OutOrStdout(), rows)
 }

@@ -42,9 +42,9 @@ func runServer(c *cobra.Command, s *flags.Settings, v *term.Console) error {
 	return serveAll(c.Context(), s, o, v)
 }
 
-// serveAll lets clients to a server through all its doors, until ctx ends.
+// serveAll lets clients to a server through all its endpoints, until ctx ends.
 func serveAll(ctx context.Context, s *flags.Settings, o *flags.Server, v *term.Console) error {
-	wanted, err := s.Doors.Apply(flags.ListensOn(s.Addresses()))
+	wanted, err := s.Listener.Apply(flags.ListensOn(s.Addresses()))
 	if err != nil {
 		return term.Usage("%w", err)
 	}

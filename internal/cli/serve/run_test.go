@@ -203,7 +203,7 @@ func TestFastPathIsTurnedOffByAVariable(t *testing.T) {
 	}
 }
 
-func testDoors(t *testing.T, s *flags.Settings) (string, error) {
+func testEndpoints(t *testing.T, s *flags.Settings) (string, error) {
 	t.Helper()
 	s.Era = "auto"
 	v := term.ConsoleOn(io.Discard)
@@ -235,7 +235,7 @@ func testDoors(t *testing.T, s *flags.Settings) (string, error) {
 func TestPublicURLAndOriginsAreAccepted(t *testing.T) {
 	t.Parallel()
 	s := &flags.Settings{PublicURL: "https://mcp.example.com/tools/", Origins: []string{"https://app.example.com"}}
-	url, err := testDoors(t, s)
+	url, err := testEndpoints(t, s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -263,15 +263,15 @@ func TestPublicURLAndOriginsAreAccepted(t *testing.T) {
 		t.Errorf("the places are %s", got)
 	}
 	for _, bad := range []*flags.Settings{{PublicURL: "mcp.example.com"}, {PublicURL: "ftp://h"}, {Origins: []string{"app.example.com"}}, {Origins: []string{"https://h/path"}}} {
-		if _, err := testDoors(t, bad); err == nil {
+		if _, err := testEndpoints(t, bad); err == nil {
 			t.Errorf("%+v is accepted", bad)
 		}
 	}
 }
 
-func TestAdditionalPathsLeadToTheSameDoors(t *testing.T) {
+func TestAdditionalPathsLeadToTheSameEndpoints(t *testing.T) {
 	t.Parallel()
-	url, err := testDoors(t, &flags.Settings{MCPPath: "/stream", SSEPath: "/old/events", MessagePath: "/message", HealthPaths: []string{"/ping"}})
+	url, err := testEndpoints(t, &flags.Settings{MCPPath: "/stream", SSEPath: "/old/events", MessagePath: "/message", HealthPaths: []string{"/ping"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -289,7 +289,7 @@ func TestAdditionalPathsLeadToTheSameDoors(t *testing.T) {
 		}
 	}
 	for _, bad := range []*flags.Settings{{MCPPath: "/ws"}, {SSEPath: "/mcp"}, {HealthPaths: []string{"health"}}, {MCPPath: "/{x}"}, {MCPPath: "/call/x"}, {MCPPath: "/a", SSEPath: "/a"}} {
-		if _, err := testDoors(t, bad); err == nil {
+		if _, err := testEndpoints(t, bad); err == nil {
 			t.Errorf("%+v is accepted", bad)
 		}
 	}

@@ -38,7 +38,7 @@ import (
 type serveOptions struct {
 	files     []string
 	listen    []string
-	doors     flags.ListenFlags
+	endpoints flags.ListenFlags
 	tokenFile string
 	stdio     bool
 	state     string
@@ -91,7 +91,7 @@ the requests under way, which may take as long as --drain says; a second signal 
 	flags.AddDuration(f, &s.drain, "drain", "", flags.DefaultDrain, flags.DrainUsage)
 	f.BoolVar(&s.noWatch, "no-watch", false, "do not read the files again when they change")
 	f.Bool("debug", false, term.DebugUsage)
-	s.doors.Add(f)
+	s.endpoints.Add(f)
 	control.AddFlag(f, &s.socket)
 	return c
 }
@@ -233,7 +233,7 @@ func (s *serveOptions) openListeners(ctx context.Context, file *config.File, v *
 	case len(file.Listen) == 0:
 		wanted = flags.ListensOn([]string{flags.DefaultListen})
 	}
-	wanted, err := s.doors.Apply(wanted)
+	wanted, err := s.endpoints.Apply(wanted)
 	if err != nil {
 		return nil, term.Usage("%w", err)
 	}

@@ -133,7 +133,7 @@ func (e *Admission) enter(key, transport string, req *dragoman.Message) *dragoma
 
 func (e *Admission) leave(key, transport string, req *dragoman.Message) {
 	if n := e.rooms.carried(transport, req); n > 0 {
-		e.rooms.messages.Give(key, n)
+		e.rooms.messages.Release(key, n)
 	}
 	e.leaveCalls(key)
 }
@@ -230,10 +230,10 @@ func (p *limited) Call(ctx context.Context, req *dragoman.Message, from dragoman
 		return e.refused(req, upstream.TooOften(protocol.LimitSession, "too many requests of one session (limits.rate)", e.limits.Rate, wait))
 	}
 	c, key := p.callerOf(ctx)
-	if refusal := e.enter(key, c.Door, req); refusal != nil {
+	if refusal := e.enter(key, c.Transport, req); refusal != nil {
 		p.rate.Return()
 		return e.refused(req, refusal)
 	}
-	defer e.leave(key, c.Door, req)
+	defer e.leave(key, c.Transport, req)
 	return p.Peer.Call(ctx, req, from)
 }

@@ -152,7 +152,7 @@ func (b *countedBody) reserve(p []byte) ([]byte, error) {
 func (b *countedBody) release() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.room.Give(b.key, b.taken)
+	b.room.Release(b.key, b.taken)
 	b.taken, b.over = 0, true
 }
 

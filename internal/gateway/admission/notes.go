@@ -103,6 +103,6 @@ func (e *Admission) lacksID(ctx context.Context, caller *dragoman.Caller, m *dra
 	}
 	c.mu.Unlock()
 	if first {
-		e.log.Warn("request without an id refused", "method", redact.Clip(m.Method()), "client", cmp.Or(caller.Principal, caller.Client, caller.Address, caller.Door), "more", more)
+		e.log.Warn("request without an id refused", "method", redact.Clip(m.Method()), "client", cmp.Or(caller.Principal, caller.Client, caller.Address, caller.Transport), "more", more)
 	}
 }

@@ -322,12 +322,12 @@ func eventually(t *testing.T, what string, is func() bool) {
 	}
 }
 
-// A client has all capabilities. It talks through the doors of a Front to an
+// A client has all capabilities. It talks through the endpoints of a Front to an
 // Aggregate, in the newest revision of its era.
 type client struct {
 	t     *testing.T
 	era   protocol.Era
-	front *era.Front
+	front *era.Frontend
 	peer  dragoman.Peer // that answers it
 
 	mu    sync.Mutex
@@ -339,7 +339,7 @@ var canAll = object{"sampling": object{}, "roots": object{}, "elicitation": obje
 // join connects a client of an era.
 func join(t *testing.T, a *aggregate.Aggregate, e protocol.Era) *client {
 	t.Helper()
-	front := era.NewFront(a, nil)
+	front := era.NewFrontend(a, nil)
 	t.Cleanup(func() {
 		if err := front.Close(); err != nil {
 			t.Error(err)

@@ -166,7 +166,7 @@ func TestSubscriptionsAreBounded(t *testing.T) {
 			t.Fatal("refused too early")
 		}
 	}
-	resp, err := a.Call(t.Context(), envelope(t, protocol.MethodListen, map[string]any{"notifications": map[string]any{}}), dragoman.Nobody)
+	resp, err := a.Call(t.Context(), envelope(t, protocol.MethodListen, map[string]any{"notifications": map[string]any{}}), dragoman.NoPeer)
 	if err != nil || !resp.IsError() || resp.RPCError().Code != protocol.CodeOverloaded {
 		t.Errorf("got %v, %v", resp, err)
 	}

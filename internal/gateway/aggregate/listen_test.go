@@ -210,7 +210,7 @@ func TestSubscriptionsAreToldWhatTheyAskedForAndNothingElse(t *testing.T) {
 func TestSubscriptionsEndInGoodOrder(t *testing.T) {
 	peertest.NoLeak(t)
 	a := of(t, nil, fake("x", "t"))
-	front := era.NewFront(a, nil)
+	front := era.NewFrontend(a, nil)
 	defer front.Close()
 	s := listen(t, front.Requests(), object{"toolsListChanged": true})
 	s.acked()

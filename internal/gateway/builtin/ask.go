@@ -64,9 +64,9 @@ func (c *call) canAsk(q question) error {
 // it asks, it does again in every round.
 func (c *call) ask(ctx context.Context, questions ...question) (answers, error) {
 	if c.modern != nil {
-		var list []era.Question
+		var list []era.InputRequest
 		for _, q := range questions {
-			list = append(list, era.Question{Key: q.key, Method: q.method, Params: q.paramsFor(c.rev, 0), Check: q.check})
+			list = append(list, era.InputRequest{Key: q.key, Method: q.method, Params: q.paramsFor(c.rev, 0), Check: q.check})
 		}
 		got, err := c.modern.Ask(list...)
 		return got, err

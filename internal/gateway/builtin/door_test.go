@@ -92,7 +92,7 @@ func dial(t *testing.T, s *builtin.Server, rev protocol.Revision, caps object) *
 	return d
 }
 
-// in makes the door report to a subtest.
+// in makes the endpoint report to a subtest.
 func (d *testClient) in(t *testing.T) *testClient {
 	d.t = t
 	return d
@@ -159,7 +159,7 @@ func (d *testClient) notify(method string) {
 	}
 }
 
-// request makes a request of the door's era.
+// request makes a request of the endpoint's era.
 func (d *testClient) request(method string, params object) *dragoman.Message {
 	d.t.Helper()
 	d.mu.Lock()

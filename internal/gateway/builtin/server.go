@@ -60,7 +60,7 @@ func (o *Options) withDefaults() Options {
 // A Server answers any number of conversations and requests at once.
 type Server struct {
 	opts     Options
-	front    *era.Front
+	front    *era.Frontend
 	changes  era.Changes      // for clients of the modern era
 	sessions subscription.Hub // of the legacy era, that are notified of changes
 
@@ -85,7 +85,7 @@ func New(opts *Options) *Server {
 	for method, h := range handlers {
 		methods[method] = s.modern(h)
 	}
-	s.front = era.FromMethods(methods, &era.FrontOptions{
+	s.front = era.FromMethods(methods, &era.FrontendOptions{
 		Info: s.opts.info(protocol.Latest), Instructions: instructions,
 		Revisions: s.opts.Revisions,
 		Legacy: dragoman.AcceptFunc(func(_ context.Context, client dragoman.Conn) (dragoman.Peer, error) {

@@ -104,7 +104,7 @@ func TestServersOfOneEra(t *testing.T) {
 			t.Errorf("tools/list has resultType %v", got["resultType"])
 		}
 	})
-	t.Run("the modern door of a legacy server names its revisions", func(t *testing.T) {
+	t.Run("the modern endpoint of a legacy server names its revisions", func(t *testing.T) {
 		d := dial(t, legacy, protocol.Latest, nil)
 		resp, err := legacy.Requests().Call(t.Context(), d.request(protocol.MethodDiscover, nil), nil)
 		if err != nil {

@@ -205,7 +205,7 @@ func TestSchemaArrivesUnchanged(t *testing.T) {
 	})
 }
 
-// The door for single requests is safe to use without a way back.
+// The endpoint for single requests is safe to use without a way back.
 func TestCallsWithoutAWayBack(t *testing.T) {
 	eachRevision(t, func(t *testing.T, rev protocol.Revision) {
 		d := open(t, builtin.New(nil), rev, canAll)

@@ -208,7 +208,7 @@ func (c *Catalog) keepOwn(id key, result json.RawMessage, err error) (*List, err
 		c.adopt(o, before, id, result)
 	case before != nil && before.list != nil && now.Sub(before.at) < rememberFor:
 		return before.list, nil // it is better than none
-	case refused && !protocol.IsOwn(e):
+	case refused && !protocol.IsGatewayError(e):
 		o.fresh = now.Add(refusedFor)
 	default:
 		return nil, err

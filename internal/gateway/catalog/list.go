@@ -56,8 +56,8 @@ func keptKind(method string) *Kind {
 	return KindOf(method)
 }
 
-// IsKept reports whether responses to a method are kept.
-func IsKept(method string) bool { return keptKind(method) != nil }
+// IsCached reports whether responses to a method are kept.
+func IsCached(method string) bool { return keptKind(method) != nil }
 
 // A List is a list of a server, all its pages as one. It does not change, so that a list that
 // is the same as before is the same pointer.

@@ -50,13 +50,13 @@ type check struct {
 }
 
 // at returns where a value of the server stands: its key, or that of what it is in.
-func (c *check) at(steps ...any) syntax.Place {
+func (c *check) at(steps ...any) syntax.Position {
 	m, _ := find(c.member, steps...)
 	return m.At
 }
 
 // value returns the place of a value, and the value as it may be shown.
-func (c *check) value(key string) (syntax.Place, string) {
+func (c *check) value(key string) (syntax.Position, string) {
 	m, ok := find(c.member, key)
 	if !ok {
 		return m.At, "the value"
@@ -113,7 +113,7 @@ func (c *check) describe() {
 // target checks that there is a command or a URL, and not both, and a transport
 // that fits.
 func (c *check) target() {
-	how := c.How()
+	how := c.ResolvedTransport()
 	switch {
 	case c.Command != "" && c.URL != "":
 		c.fail(c.at("url"), c.path+" has a command and a url", "remove one of them")
@@ -206,8 +206,8 @@ func (c *check) url() {
 		c.fail(at, where+" has no host and port", "write tcp:HOST:PORT")
 	case strings.ContainsAny(c.URL, "\r\n\x00"):
 		c.fail(at, where+" has a line end inside", "")
-	case c.How() != Stdio && !slices.Contains(list, c.How()):
-		c.fail(at, fmt.Sprintf("%s does not go with transport %s", where, c.How()), "leave out the transport")
+	case c.ResolvedTransport() != Stdio && !slices.Contains(list, c.ResolvedTransport()):
+		c.fail(at, fmt.Sprintf("%s does not go with transport %s", where, c.ResolvedTransport()), "leave out the transport")
 	case u.User != nil:
 		c.warn(at, c.path+".url has a user and a password in it", "use a header Authorization and a reference")
 	case (u.Scheme == "http" || u.Scheme == "ws") && !isLocal(u.Hostname()):
@@ -321,7 +321,7 @@ func (c *check) credentials() {
 		other = append(other, name)
 	}
 	authorization := slices.ContainsFunc(other, func(name string) bool { return strings.EqualFold(name, "Authorization") })
-	switch how := c.How(); {
+	switch how := c.ResolvedTransport(); {
 	case a.TokenFile == "" && len(a.Command) == 0:
 	case a.TokenFile != "" && len(a.Command) > 0:
 		c.fail(c.at("auth", "command"), path+" has a tokenFile and a command", "remove one of them")

@@ -92,7 +92,7 @@ func (r *reader) readKey(v reflect.Value, k key, n *syntax.Node, where string) {
 
 func (r *reader) unknown(m syntax.Member, where string, o object) {
 	hint := syntax.DidYouMean(m.Key, o.names())
-	if as := hosts.Ours(m.Key); hint == "" && as != "" && where == "servers."+r.server {
+	if as := hosts.CanonicalKey(m.Key); hint == "" && as != "" && where == "servers."+r.server {
 		hint = fmt.Sprintf("other programs call it that; here it is %s", as)
 	}
 	hint = cmp.Or(hint, "the keys here are "+strings.Join(o.names(), ", "))

@@ -136,7 +136,7 @@ func dump(t *testing.T, f *config.File) string {
 	var b strings.Builder
 	for _, name := range f.Names {
 		s := f.Servers[name]
-		fmt.Fprintf(&b, "%s: %s %s\n", name, s.How(), s.Where())
+		fmt.Fprintf(&b, "%s: %s %s\n", name, s.ResolvedTransport(), s.Location())
 		v := reflect.ValueOf(s).Elem()
 		for i := range v.NumField() {
 			if field := v.Type().Field(i); field.IsExported() && field.Name != "Name" && field.Name != "Program" && !v.Field(i).IsZero() {

@@ -110,7 +110,7 @@ func (l *loader) load(path string, order int) {
 	src := &syntax.Source{Name: path, Path: abs, Order: order, Report: l.log.add}
 	data, err := l.readFile(abs, MaxFile)
 	if err != nil {
-		src.Fail(syntax.Place{}, fmt.Sprintf("cannot be read: %v", err), "")
+		src.Fail(syntax.Position{}, fmt.Sprintf("cannot be read: %v", err), "")
 		return
 	}
 	src.Parse(data)
@@ -153,13 +153,13 @@ func overlay(into, from reflect.Value) {
 }
 
 // fail and warn note something about the file that is being read.
-func (r *reader) fail(at syntax.Place, message, hint string) {
+func (r *reader) fail(at syntax.Position, message, hint string) {
 	if r.server != "" {
 		r.broken[r.server] = true
 	}
 	r.log.add(syntax.Problem{Source: r.src, At: at, About: r.server, Message: message, Hint: hint})
 }
 
-func (r *reader) warn(at syntax.Place, message, hint string) {
+func (r *reader) warn(at syntax.Position, message, hint string) {
 	r.log.add(syntax.Problem{Source: r.src, At: at, About: r.server, Message: message, Hint: hint, Warning: true})
 }

@@ -131,8 +131,8 @@ func TestReplacedServerLeavesNothingBehind(t *testing.T) {
 	first := write(t, "a.yaml", "servers:\n  a: {command: one, transport: stdio}\n")
 	second := write(t, "b.yaml", "servers:\n  a: {url: \"https://example.com\"}\n")
 	f, _ := load(t, first, second)
-	if s := f.Servers["a"]; s.Where() != "https://example.com" || s.How() != config.Auto {
-		t.Errorf("%s %s", s.How(), s.Where())
+	if s := f.Servers["a"]; s.Location() != "https://example.com" || s.ResolvedTransport() != config.Auto {
+		t.Errorf("%s %s", s.ResolvedTransport(), s.Location())
 	}
 }
 
@@ -236,14 +236,14 @@ servers:
   b: {url: "https://example.com/${API_TOKEN}/mcp?x=canary-5"}
 `)
 	f, _ := load(t, path)
-	if got := f.Servers["a"].Where(); got != `npx mcp-remote https://x/mcp?key=*** --token *** --api-key=*** --header *** ${API_TOKEN}` {
+	if got := f.Servers["a"].Location(); got != `npx mcp-remote https://x/mcp?key=*** --token *** --api-key=*** --header *** ${API_TOKEN}` {
 		t.Error(got)
 	}
-	if got := f.Servers["b"].Where(); got != "https://example.com/${API_TOKEN}/mcp?…" {
+	if got := f.Servers["b"].Location(); got != "https://example.com/${API_TOKEN}/mcp?…" {
 		t.Error(got)
 	}
 	byHand := &config.Server{URL: "https://user:canary@example.com/mcp"}
-	if got := byHand.Where(); got != "https://example.com" {
+	if got := byHand.Location(); got != "https://example.com" {
 		t.Error(got)
 	}
 }

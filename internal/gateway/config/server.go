@@ -191,9 +191,9 @@ var schemes = map[string][]Transport{
 	"ws": {WS}, "wss": {WS}, "tcp": {TCP}, "unix": {Unix, Auto, HTTP, SSE},
 }
 
-// How returns the transport that the server needs, or Auto if that has to be found
+// ResolvedTransport returns the transport that the server needs, or Auto if that has to be found
 // out: Streamable HTTP or else HTTP+SSE.
-func (s *Server) How() Transport {
+func (s *Server) ResolvedTransport() Transport {
 	scheme, rest, _ := strings.Cut(strings.ToLower(s.URL), ":")
 	switch list := schemes[scheme]; {
 	case s.Transport != "" && s.Transport != Auto:
@@ -207,9 +207,9 @@ func (s *Server) How() Transport {
 	}
 }
 
-// Where returns where the server is, for people: its command line or its URL with
+// Location returns where the server is, for people: its command line or its URL with
 // references as they were written and secrets left out.
-func (s *Server) Where() string {
+func (s *Server) Location() string {
 	switch {
 	case s.where != "":
 		return s.where

@@ -36,14 +36,14 @@ type guarded struct {
 func guard(t *testing.T, accept string, secured bool) *guarded {
 	t.Helper()
 	inner := builtin.New(nil)
-	door := &streamable.Server{Sessions: inner, Requests: inner.Requests()}
+	endpoint := &streamable.Server{Sessions: inner, Requests: inner.Requests()}
 	g := &guarded{accept: accept, status: http.StatusUnauthorized}
 	g.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		g.mu.Lock()
 		accept, status, ask, body := g.accept, g.status, g.ask, g.body
 		g.mu.Unlock()
 		if accept == "" || r.Header.Get("Authorization") == accept {
-			door.ServeHTTP(w, r)
+			endpoint.ServeHTTP(w, r)
 			return
 		}
 		if ask != "" {
@@ -59,7 +59,7 @@ func guard(t *testing.T, accept string, secured bool) *guarded {
 		g.Start()
 	}
 	t.Cleanup(func() {
-		_ = door.Close()
+		_ = endpoint.Close()
 		inner.Close()
 		g.Close()
 	})

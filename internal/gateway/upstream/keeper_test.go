@@ -221,7 +221,7 @@ func TestConversationThatWeCloseIsNoFailure(t *testing.T) {
 			}
 		}
 		synctest.Wait()
-		if got := s.up.Status(); got.State != Idle || got.Conversations != 0 || s.failures != 0 {
+		if got := s.up.Status(); got.State != Idle || got.Connections != 0 || s.failures != 0 {
 			t.Errorf("status: %+v: a closed conversation is taken for a failure, or for open", got)
 		}
 	})

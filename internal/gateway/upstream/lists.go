@@ -67,7 +67,7 @@ func (u *Upstream) startFetch(f func()) bool {
 // list that is not known yet is waited for, for a little while. The error is a *dragoman.Error if it is the response.
 func (u *Upstream) List(ctx context.Context, req *dragoman.Message) (*catalog.Offer, error) {
 	method := req.Method()
-	if !catalog.IsKept(method) || u.shut() != nil || !u.supervisor.supervised || !protocol.IsModern(req) || !plain(req) {
+	if !catalog.IsCached(method) || u.shut() != nil || !u.supervisor.supervised || !protocol.IsModern(req) || !plain(req) {
 		return nil, nil //nolint:nilerr // of a shut upstream, the request itself gets the error
 	}
 	if _, err := protocol.ReadEnvelope(req); err != nil {

@@ -133,7 +133,7 @@ func (u *Upstream) targetWith(p *passed, out *output) (*target.Target, error) {
 // specOf returns what a configuration says of how its server is reached.
 func specOf(c *config.Server) (*target.Spec, error) {
 	spec := &target.Spec{
-		Name: c.Name, URL: c.URL, Transport: string(c.How()),
+		Name: c.Name, URL: c.URL, Transport: string(c.ResolvedTransport()),
 		Dir: c.Cwd, Inherit: c.Inherit, User: c.User,
 		Limits: stdio.ResourceLimits{
 			Memory: int64(c.Limits.Memory), OpenFiles: int64(c.Limits.Files), Processes: int64(c.Limits.Processes), CPUTime: c.Limits.CPU,
@@ -199,7 +199,7 @@ func (u *Upstream) reasonFor(err error) string {
 // gives to the server, and what a caller passes on.
 func (u *Upstream) redact(p *passed, text string) string {
 	if c := u.conf.Load(); c.URL != "" {
-		text = strings.ReplaceAll(text, c.URL, c.Where())
+		text = strings.ReplaceAll(text, c.URL, c.Location())
 	}
 	return u.redactSecrets(p, text)
 }

@@ -43,16 +43,16 @@ func newProtected(t *testing.T, opts *authtest.Options) *protectedServer {
 	t.Helper()
 	s := &protectedServer{}
 	inner := builtin.New(nil)
-	door := &streamable.Server{Sessions: inner, Requests: inner.Requests()}
+	endpoint := &streamable.Server{Sessions: inner, Requests: inner.Requests()}
 	opts.Resource = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
 		s.sent = append(s.sent, r.Header.Get("Authorization"))
 		s.mu.Unlock()
-		door.ServeHTTP(w, r)
+		endpoint.ServeHTTP(w, r)
 	})
 	s.Server = authtest.New(t, opts)
 	t.Cleanup(func() {
-		_ = door.Close()
+		_ = endpoint.Close()
 		inner.Close()
 	})
 	return s

@@ -26,7 +26,7 @@ type supervisor struct {
 	up         *Upstream
 	set        *settings
 	server     *era.Server
-	requests   dragoman.Peer  // the server's door for requests of the modern era
+	requests   dragoman.Peer  // the server's endpoint for requests of the modern era
 	client     *client.Client // ours, in the conversation of our own if it is supervised
 	supervised bool
 	changed    broadcast       // fired when anything here changes
@@ -242,7 +242,7 @@ func (s *supervisor) isUnproven() bool {
 // firstRequest has the server say who it is and what it can do.
 func (s *supervisor) firstRequest(ctx context.Context, found protocol.Era) error {
 	result, err := s.client.Request(ctx, protocol.MethodDiscover, nil)
-	if e := refusalOf(err); e != nil && !protocol.IsOwn(e) {
+	if e := refusalOf(err); e != nil && !protocol.IsGatewayError(e) {
 		return nil // it refuses, but it is there
 	}
 	if err != nil {

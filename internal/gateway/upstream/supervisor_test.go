@@ -72,16 +72,16 @@ func TestServerThatComesUpLateIsAnnouncedOnce(t *testing.T) {
 func refusing(t *testing.T, status int) *config.Server {
 	t.Helper()
 	server := builtin.New(&builtin.Options{Revisions: []protocol.Revision{protocol.LatestLegacy}})
-	door := &streamable.Server{Sessions: server}
+	endpoint := &streamable.Server{Sessions: server}
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body) // what is cut is refused by the door
+		body, _ := io.ReadAll(r.Body) // what is cut is refused by the endpoint
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		if bytes.Contains(body, []byte(`"test_simple_text"`)) {
 			w.Header().Set("Retry-After", "3600")
 			w.WriteHeader(status)
 			return
 		}
-		door.ServeHTTP(w, r)
+		endpoint.ServeHTTP(w, r)
 	}))
 	t.Cleanup(func() {
 		_ = server.Close()
@@ -177,8 +177,8 @@ func TestListIsWaitedForWhileTheServerStarts(t *testing.T) {
 
 func TestChangesOfAModernServerBehindHTTPAreHeardAndHeardAgain(t *testing.T) {
 	server := builtin.New(&builtin.Options{Revisions: []protocol.Revision{protocol.Latest}})
-	door := &streamable.Server{Requests: server.Requests()}
-	web := httptest.NewServer(door)
+	endpoint := &streamable.Server{Requests: server.Requests()}
+	web := httptest.NewServer(endpoint)
 	t.Cleanup(func() {
 		_ = server.Close()
 		web.CloseClientConnections()

@@ -241,7 +241,7 @@ func (u *Upstream) pass(ctx context.Context, req *dragoman.Message, from dragoma
 	u.supervisor.enter()
 	defer u.supervisor.leave()
 	var maxWait time.Duration
-	if catalog.IsKept(req.Method()) && protocol.IsModern(req) {
+	if catalog.IsCached(req.Method()) && protocol.IsModern(req) {
 		maxWait = MaxListWait
 	}
 	if err := u.supervisor.waitUsable(ctx, maxWait); err != nil {
@@ -366,7 +366,7 @@ func (u *Upstream) drain(ctx context.Context) bool {
 }
 
 // close ends everything. Requests under way fail; the conversations that clients have
-// with us are for their doors to end.
+// with us are for their endpoints to end.
 func (u *Upstream) close() {
 	u.draining.Store(true)
 	if u.supervisor != nil {
@@ -409,7 +409,7 @@ type Status struct {
 	Era       string `json:"era,omitempty"`
 	Revision  string `json:"revision,omitempty"`
 	Transport string `json:"transport,omitempty"`
-	Where     string `json:"where,omitempty"`
+	Location  string `json:"where,omitempty"`
 
 	Since       time.Time  `json:"since"` // when the state began
 	LastError   string     `json:"lastError,omitempty"`
@@ -426,11 +426,11 @@ type Status struct {
 	Unlisted  bool `json:"unlisted,omitempty"` // the counts are not known: no client has asked for a list yet
 	Cached    bool `json:"cached"`             // what is known of the lists is from before the server's last start
 
-	Conversations int `json:"conversations,omitempty"` // with the server
-	Sessions      int `json:"sessions,omitempty"`      // of clients
-	Instances     int `json:"instances,omitempty"`     // sets of values that callers pass on
-	InFlight      int `json:"inFlight,omitempty"`
-	Waiting       int `json:"waiting,omitempty"`
+	Connections int `json:"conversations,omitempty"` // with the server
+	Sessions    int `json:"sessions,omitempty"`      // of clients
+	Instances   int `json:"instances,omitempty"`     // sets of values that callers pass on
+	InFlight    int `json:"inFlight,omitempty"`
+	Waiting     int `json:"waiting,omitempty"`
 
 	Calls     int64 `json:"calls,omitempty"`     // that were passed to the server, without what keeps conversations up
 	Processes []int `json:"processes,omitempty"` // numbers of those that were started
@@ -453,7 +453,7 @@ func (s *Status) Public() Status {
 func (u *Upstream) Status() Status {
 	c := u.conf.Load()
 	s := Status{
-		Name: u.name, Transport: string(c.How()), Where: c.Where(),
+		Name: u.name, Transport: string(c.ResolvedTransport()), Location: c.Location(),
 		LastError: u.redactError(u.broken), LastStderr: u.logs.lastStderr(),
 	}
 	s.State, s.Since = u.stateSince()
@@ -506,7 +506,7 @@ func (s *supervisor) report(to *Status) {
 		}
 	}
 	slices.Sort(to.Processes)
-	to.Conversations, to.Restarts, to.Instances = len(s.conns), s.restarts, len(sets)
+	to.Connections, to.Restarts, to.Instances = len(s.conns), s.restarts, len(sets)
 	if s.hasAnswered {
 		if found, ok := s.server.Found(); ok {
 			to.Era = found.String()

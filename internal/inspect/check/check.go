@@ -30,10 +30,10 @@ const (
 
 // A Rule is one thing that must hold.
 type Rule struct {
-	ID    string
-	Level Level
-	Says  string // what must hold
-	Line  string // the line of docs/coverage.md that asks for it, if one does
+	ID          string
+	Level       Level
+	Requirement string // what must hold
+	Line        string // the line of docs/coverage.md that asks for it, if one does
 
 	needs needs
 	look  func(context.Context, *run) outcome
@@ -109,12 +109,12 @@ const (
 
 // A Result is what became of a rule.
 type Result struct {
-	ID       string    `json:"id"`
-	Level    Level     `json:"level"`
-	Says     string    `json:"says"`
-	State    string    `json:"state"`
-	Reason   string    `json:"reason,omitempty"` // why it does not apply
-	Findings []Finding `json:"findings,omitempty"`
+	ID          string    `json:"id"`
+	Level       Level     `json:"level"`
+	Requirement string    `json:"says"`
+	State       string    `json:"state"`
+	Reason      string    `json:"reason,omitempty"` // why it does not apply
+	Findings    []Finding `json:"findings,omitempty"`
 }
 
 // A Report is what became of all rules.
@@ -179,7 +179,7 @@ func Run(ctx context.Context, given *Options) (*Report, error) {
 	for i := range chosen {
 		rule := &chosen[i]
 		tell(report, rule.ID)
-		result := Result{ID: rule.ID, Level: rule.Level, Says: rule.Says, State: Passed}
+		result := Result{ID: rule.ID, Level: rule.Level, Requirement: rule.Requirement, State: Passed}
 		out := r.applies(rule)
 		if out.skipped == "" {
 			out = rule.look(ctx, r)

@@ -29,7 +29,7 @@ func TestTheTableOfRulesIsUpToDate(t *testing.T) {
 			t.Errorf("two rules are called %s", r.ID)
 		}
 		seen[r.ID] = true
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", r.ID, r.Level, r.Says, cmp.Or(r.Line, " "))
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", r.ID, r.Level, r.Requirement, cmp.Or(r.Line, " "))
 	}
 	text, err := os.ReadFile(page)
 	if err != nil {

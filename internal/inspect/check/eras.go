@@ -57,7 +57,7 @@ func initVersion(ctx context.Context, r *run) outcome {
 	case err != nil:
 		return fail(nil, "another conversation cannot be begun: %v", err)
 	case x.Answer == nil:
-		return fail(x, "it is not answered: %s", x.Says())
+		return fail(x, "it is not answered: %s", x.Summary())
 	case invented(x):
 		return fail(x, "it says that it speaks %q, which does not exist", x.Named())
 	}
@@ -67,7 +67,7 @@ func initVersion(ctx context.Context, r *run) outcome {
 func initKept(_ context.Context, r *run) outcome {
 	switch {
 	case r.takenBack != nil:
-		return fail(r.takenBack, "a request in it gets %s", r.takenBack.Says())
+		return fail(r.takenBack, "a request in it gets %s", r.takenBack.Summary())
 	case r.legacy == nil:
 		return skip("the server speaks no legacy revision")
 	}
@@ -109,7 +109,7 @@ func initCapabilities(ctx context.Context, r *run) outcome {
 		return fail(nil, "another conversation cannot be begun: %v", err)
 	}
 	if x.Result() == nil {
-		return fail(x, "it gets %s", x.Says())
+		return fail(x, "it gets %s", x.Summary())
 	}
 	r.premature = c.Ask(ctx, protocol.MethodPing, nil) // without notifications/initialized
 	r.premature.Got = slices.Concat(c.Loose(), r.premature.Got)
@@ -132,7 +132,7 @@ func initEarly(_ context.Context, r *run) outcome {
 func ping(ctx context.Context, r *run) outcome {
 	x := r.ask(ctx, r.legacy, protocol.MethodPing, nil)
 	if x.Result() == nil {
-		return fail(x, "it gets %s", x.Says())
+		return fail(x, "it gets %s", x.Summary())
 	}
 	result := members(x.Result())
 	delete(result, "_meta")
@@ -243,18 +243,18 @@ func (r *run) askUnknown(ctx context.Context) *rawclient.Exchange {
 
 func modernEnvelope(ctx context.Context, r *run) outcome {
 	x := r.askWith(ctx, withoutCapabilities)
-	return verify(x.Code() == protocol.CodeInvalidParams, x, "it gets %s", x.Says())
+	return verify(x.Code() == protocol.CodeInvalidParams, x, "it gets %s", x.Summary())
 }
 
 func modernClientInfo(ctx context.Context, r *run) outcome {
 	x := r.askWith(ctx, func(meta rawclient.Object) { delete(meta, protocol.MetaClientInfo) })
-	return verify(x.Result() != nil, x, "without clientInfo it gets %s", x.Says())
+	return verify(x.Result() != nil, x, "without clientInfo it gets %s", x.Summary())
 }
 
 func modernVersion(ctx context.Context, r *run) outcome {
 	x := r.askUnknown(ctx)
 	if x.Code() != protocol.CodeUnsupported {
-		return fail(x, "it gets %s", x.Says())
+		return fail(x, "it gets %s", x.Summary())
 	}
 	var data struct{ Supported []string }
 	_ = json.Unmarshal(x.Answer.Error.Data, &data) // then it names none
@@ -277,7 +277,7 @@ func modernListen(ctx context.Context, r *run) outcome {
 		return fail(x, "listChanged is announced, and subscriptions/listen is unknown")
 	}
 	if len(x.Got) == 0 {
-		return fail(x, "it gets %s", x.Says())
+		return fail(x, "it gets %s", x.Summary())
 	}
 	if x.Got[0].Method != protocol.NoteAcknowledged {
 		return fail(x, "the first message is no acknowledgement")
@@ -316,7 +316,7 @@ func modernHeaders(ctx context.Context, r *run) outcome {
 	} {
 		x := r.with(ctx, test.header, protocol.MethodDiscover, nil)
 		if x.Code() != protocol.CodeHeaderMismatch || x.Status() != http.StatusBadRequest {
-			bad = append(bad, finding(x, "%s it gets %s", test.says, x.Says()))
+			bad = append(bad, finding(x, "%s it gets %s", test.says, x.Summary()))
 		}
 	}
 	return found(bad)

@@ -34,7 +34,7 @@ func httpType(_ context.Context, r *run) outcome {
 
 func httpAccepted(ctx context.Context, r *run) outcome {
 	x := r.legacy.Note(ctx, protocol.NoteCancelled, rawclient.Object{"requestId": "dragoman-none"})
-	return verify(x.Status() == http.StatusAccepted && len(x.HTTP.Body) == 0, x, "it gets %s, with a body of %d bytes", x.HTTP.Says(), len(x.HTTP.Body))
+	return verify(x.Status() == http.StatusAccepted && len(x.HTTP.Body) == 0, x, "it gets %s, with a body of %d bytes", x.HTTP.Summary(), len(x.HTTP.Body))
 }
 
 func httpStreamEnd(_ context.Context, r *run) outcome {
@@ -69,7 +69,7 @@ func httpBuffering(_ context.Context, r *run) outcome {
 
 func httpMethods(ctx context.Context, r *run) outcome {
 	x := r.send(ctx, func(c *rawclient.Call) { c.Method = http.MethodPut })
-	return verify(x.Status() == http.StatusMethodNotAllowed || x.Status() == http.StatusNotImplemented, x, "PUT gets %s", x.Says())
+	return verify(x.Status() == http.StatusMethodNotAllowed || x.Status() == http.StatusNotImplemented, x, "PUT gets %s", x.Summary())
 }
 
 func httpGet(ctx context.Context, r *run) outcome {
@@ -78,7 +78,7 @@ func httpGet(ctx context.Context, r *run) outcome {
 		return skip("there is no session")
 	}
 	x := s.Background(ctx, r.Timeout)
-	return verify(x.Status() == http.StatusMethodNotAllowed || x.IsStream(), x, "it gets %s", x.Says())
+	return verify(x.Status() == http.StatusMethodNotAllowed || x.IsStream(), x, "it gets %s", x.Summary())
 }
 
 // getAnswers asks while the stream of GET is open.
@@ -117,7 +117,7 @@ func asText(c *rawclient.Call) { c.Header["Content-Type"] = "text/plain" }
 
 // refuses fails unless a request was refused.
 func refuses(x *rawclient.Exchange, what string) outcome {
-	return verify(x.Refused(), x, "%s gets %s", what, x.Says())
+	return verify(x.Refused(), x, "%s gets %s", what, x.Summary())
 }
 
 func httpContentType(ctx context.Context, r *run) outcome {
@@ -136,7 +136,7 @@ func (r *run) fromForeignOrigin(ctx context.Context) (x *rawclient.Exchange, nee
 func httpOrigin(ctx context.Context, r *run) outcome {
 	switch x, needs403 := r.fromForeignOrigin(ctx); {
 	case !x.Refused():
-		return fail(x, "a foreign Origin gets %s", x.Says())
+		return fail(x, "a foreign Origin gets %s", x.Summary())
 	case needs403 && x.Status() != http.StatusForbidden:
 		return fail(x, "a foreign Origin is refused with status %d, and not 403", x.Status())
 	}
@@ -171,12 +171,12 @@ func (r *run) pingAs(ctx context.Context, change func(*rawclient.Session)) *rawc
 
 func httpVersion(ctx context.Context, r *run) outcome {
 	x := r.pingAs(ctx, func(s *rawclient.Session) { s.Version = rawclient.NoRevision })
-	return verify(x.Status() == http.StatusBadRequest, x, "it gets %s", x.Says())
+	return verify(x.Status() == http.StatusBadRequest, x, "it gets %s", x.Summary())
 }
 
 func versionAbsent(ctx context.Context, r *run) outcome {
 	x := r.pingAs(ctx, func(s *rawclient.Session) { s.Version = "" })
-	return verify(x.Result() != nil, x, "without it a request in a session gets %s", x.Says())
+	return verify(x.Result() != nil, x, "without it a request in a session gets %s", x.Summary())
 }
 
 // minSession is how long a session id must be that cannot be guessed.
@@ -206,12 +206,12 @@ func sessionUnique(_ context.Context, r *run) outcome {
 
 func sessionNeeded(ctx context.Context, r *run) outcome {
 	x := r.pingAs(ctx, func(s *rawclient.Session) { s.ID = "" })
-	return verify(x.Status() == http.StatusBadRequest, x, "it gets %s", x.Says())
+	return verify(x.Status() == http.StatusBadRequest, x, "it gets %s", x.Summary())
 }
 
 func sessionUnknown(ctx context.Context, r *run) outcome {
 	x := r.pingAs(ctx, func(s *rawclient.Session) { s.ID = rawclient.NoSession })
-	return verify(x.Status() == http.StatusNotFound, x, "it gets %s: clients begin anew at a 404 only", x.Says())
+	return verify(x.Status() == http.StatusNotFound, x, "it gets %s: clients begin anew at a 404 only", x.Summary())
 }
 
 func sessionDelete(ctx context.Context, r *run) outcome {
@@ -224,13 +224,13 @@ func sessionDelete(ctx context.Context, r *run) outcome {
 	case deleted.Status() == http.StatusMethodNotAllowed:
 		return pass()
 	case deleted.Status()/100 != 2:
-		return fail(deleted, "DELETE gets %s", deleted.Says())
+		return fail(deleted, "DELETE gets %s", deleted.Summary())
 	}
 	after := c.Ask(ctx, protocol.MethodPing, nil)
 	if after.Result() != nil {
 		return fail(after, "after DELETE the session goes on")
 	}
-	return verify(after.Status() == http.StatusNotFound, after, "after DELETE the session gets %s, and not 404", after.Says())
+	return verify(after.Status() == http.StatusNotFound, after, "after DELETE the session gets %s, and not 404", after.Summary())
 }
 
 func resume(ctx context.Context, r *run) outcome {
@@ -249,7 +249,7 @@ func resume(ctx context.Context, r *run) outcome {
 	enough := func(r *rawclient.Reply) bool { return len(r.Events) >= behind }
 	switch x := s.Stream(ctx, r.Timeout, last, enough, cmp.Or(r.Glance, glance)); {
 	case !x.IsStream():
-		return fail(x, "Last-Event-ID gets %s", x.Says())
+		return fail(x, "Last-Event-ID gets %s", x.Summary())
 	case behind > 0 && len(x.HTTP.Events) == 0:
 		return fail(x, "Last-Event-ID brings none of the %d events behind it", behind)
 	}

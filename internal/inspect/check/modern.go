@@ -55,7 +55,7 @@ func modernOnly(_ context.Context, r *run) outcome {
 			return pass()
 		}
 	}
-	return fail(r.declined, "initialize gets %s, which names none of them: old clients do not learn why", r.declined.Says())
+	return fail(r.declined, "initialize gets %s, which names none of them: old clients do not learn why", r.declined.Summary())
 }
 
 func modernMethods(ctx context.Context, r *run) outcome {
@@ -63,7 +63,7 @@ func modernMethods(ctx context.Context, r *run) outcome {
 	s := &rawclient.Session{HTTP: r.http, Version: r.modern.Revision.String()}
 	for _, x := range []*rawclient.Exchange{s.Background(ctx, r.Timeout), s.Delete(ctx, r.Timeout)} {
 		if x.Status() != http.StatusMethodNotAllowed {
-			bad = append(bad, finding(x, "it gets %s", x.Says()))
+			bad = append(bad, finding(x, "it gets %s", x.Summary()))
 		}
 	}
 	return found(bad)
@@ -78,12 +78,12 @@ func modernBare(ctx context.Context, r *run) outcome {
 	header := rawclient.Object{protocol.HeaderVersion: r.modern.Revision.String(), protocol.HeaderMethod: protocol.MethodDiscover}
 	c := r.Client(&rawclient.Session{HTTP: r.http, Override: header}, protocol.LatestLegacy) // which has no envelope
 	x := c.Ask(ctx, protocol.MethodDiscover, nil)
-	return verify(x.Status() == http.StatusBadRequest && (x.Code() == protocol.CodeInvalidParams || x.Code() == protocol.CodeHeaderMismatch), x, "it gets %s", x.Says())
+	return verify(x.Status() == http.StatusBadRequest && (x.Code() == protocol.CodeInvalidParams || x.Code() == protocol.CodeHeaderMismatch), x, "it gets %s", x.Summary())
 }
 
 func modernEncoding(ctx context.Context, r *run) outcome {
 	x := r.ask(ctx, r.modern, protocol.MethodCallTool, rawclient.Object{"name": "dragoman_no_such_t\u00f6\u00f6l", "arguments": rawclient.Object{}})
-	return verify(x.Code() != protocol.CodeHeaderMismatch, x, "a name that is not ASCII gets %s: its Mcp-Name is in base64, as it has to be", x.Says())
+	return verify(x.Code() != protocol.CodeHeaderMismatch, x, "a name that is not ASCII gets %s: its Mcp-Name is in base64, as it has to be", x.Summary())
 }
 
 // resource returns the URI of a resource that the server lists in the modern era, or "".
@@ -113,7 +113,7 @@ func modernName(ctx context.Context, r *run) outcome {
 	} {
 		x := r.with(ctx, rawclient.Object{protocol.HeaderName: test.name}, protocol.MethodReadResource, rawclient.Object{"uri": uri})
 		if x.Code() != protocol.CodeHeaderMismatch || x.Status() != http.StatusBadRequest {
-			bad = append(bad, finding(x, "%s resources/read gets %s", test.says, x.Says()))
+			bad = append(bad, finding(x, "%s resources/read gets %s", test.says, x.Summary()))
 		}
 	}
 	return found(bad)
@@ -132,7 +132,7 @@ func modernEventIDs(_ context.Context, r *run) outcome {
 
 func modernSessionIgnored(ctx context.Context, r *run) outcome {
 	x := r.with(ctx, rawclient.Object{protocol.HeaderSession: rawclient.NoSession, protocol.HeaderLastEventID: "dragoman-none"}, protocol.MethodDiscover, nil)
-	return verify(x.Result() != nil, x, "with them it gets %s", x.Says())
+	return verify(x.Result() != nil, x, "with them it gets %s", x.Summary())
 }
 
 // second returns another conversation of the modern era.
@@ -154,7 +154,7 @@ func modernSteady(ctx context.Context, r *run) outcome {
 	}
 	here, there := r.list(ctx, r.modern, protocol.MethodListTools, "tools"), r.list(ctx, c, protocol.MethodListTools, "tools")
 	if !here.OK() || !there.OK() {
-		return skip("tools/list gets " + there.Last().Says())
+		return skip("tools/list gets " + there.Last().Summary())
 	}
 	a, b := toolNames(toolsOf(here)), toolNames(toolsOf(there))
 	slices.Sort(a) // list-steady looks at the order
@@ -219,7 +219,7 @@ func saysHeard(x *rawclient.Exchange) string {
 	if x.Answer == nil && len(x.Got) > 0 {
 		return rawclient.Mask([]byte(x.Got[0].Method))
 	}
-	return x.Says()
+	return x.Summary()
 }
 
 func modernCacheRead(ctx context.Context, r *run) outcome {
@@ -284,5 +284,5 @@ func modernLogLevel(ctx context.Context, r *run) outcome {
 	meta := r.modern.Meta()
 	meta[protocol.MetaLogLevel] = "dragoman"
 	x := r.ask(ctx, r.modern, method, rawclient.Object{"_meta": meta})
-	return verify(x.Code() == protocol.CodeInvalidParams, x, "it gets %s", x.Says())
+	return verify(x.Code() == protocol.CodeInvalidParams, x, "it gets %s", x.Summary())
 }

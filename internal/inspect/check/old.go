@@ -38,7 +38,7 @@ func oldHost(ctx context.Context, r *run) outcome {
 
 func oldAccepted(ctx context.Context, r *run) outcome {
 	x := r.postOld(ctx, nil)
-	return verify(x.Status() == http.StatusAccepted, x, "it gets %s", x.Says())
+	return verify(x.Status() == http.StatusAccepted, x, "it gets %s", x.Summary())
 }
 
 func oldContentType(ctx context.Context, r *run) outcome {
@@ -107,7 +107,7 @@ func oldEnd(ctx context.Context, r *run) outcome {
 			return pass() // nobody asks any more
 		}
 	}
-	return fail(x, "it still gets %s", x.Says())
+	return fail(x, "it still gets %s", x.Summary())
 }
 
 func oldEvent(_ context.Context, r *run) outcome {

@@ -110,7 +110,7 @@ func (r *run) open(ctx context.Context) error {
 		if pages.Last().Result() != nil {
 			r.tools = pages
 		} else {
-			r.silent[haveTools] = "tools/list gets " + pages.Last().Says()
+			r.silent[haveTools] = "tools/list gets " + pages.Last().Summary()
 		}
 	}
 	r.expect()
@@ -196,7 +196,7 @@ func (r *run) holdToItsWord(ctx context.Context) {
 	}
 	if x := r.ask(ctx, r.legacy, protocol.MethodPing, nil); x.Answer == nil && x.Status() == http.StatusBadRequest {
 		r.takenBack, r.legacy, r.hello = x, nil, nil
-		r.silent[legacyEra] = "initialize is answered, but then requests get " + x.Says()
+		r.silent[legacyEra] = "initialize is answered, but then requests get " + x.Summary()
 	}
 }
 
@@ -205,7 +205,7 @@ func refused(x *rawclient.Exchange) error {
 	if exit, ok := errors.AsType[*stdio.ExitError](x.Err); ok {
 		return &endedError{exit}
 	}
-	return fmt.Errorf("initialize and server/discover are not answered as a server would: %s", x.Says())
+	return fmt.Errorf("initialize and server/discover are not answered as a server would: %s", x.Summary())
 }
 
 // An endedError says that a process has ended before it answered, and what it said last, without

@@ -82,11 +82,11 @@ const idWidth = 22
 func (p *Printer) show(b *strings.Builder, x *Result) {
 	switch {
 	case x.State == Failed:
-		p.rule(b, marks[x.Level], string(x.Level), x.ID, x.Says)
+		p.rule(b, marks[x.Level], string(x.Level), x.ID, x.Requirement)
 	case p.All && x.State == Skipped:
-		p.rule(b, "-", "", x.ID, x.Says+": "+redact.Printable(x.Reason, ""))
+		p.rule(b, "-", "", x.ID, x.Requirement+": "+redact.Printable(x.Reason, ""))
 	case p.All:
-		p.rule(b, "✓", "", x.ID, x.Says)
+		p.rule(b, "✓", "", x.ID, x.Requirement)
 	}
 	for _, f := range x.Findings {
 		fmt.Fprintf(b, "    %s\n", p.fit(redact.Printable(f.Text, ""), 4))
@@ -159,7 +159,7 @@ func (r *Report) writeJUnit(w io.Writer) error {
 	s := junitSuite{Name: "dragoman check " + r.Target, Tests: len(r.Results), Skipped: r.count(Skipped)}
 	for i := range r.Results {
 		x := &r.Results[i]
-		c := junitCase{Class: "dragoman.check", Name: x.ID + ": " + x.Says}
+		c := junitCase{Class: "dragoman.check", Name: x.ID + ": " + x.Requirement}
 		var text strings.Builder
 		for _, f := range x.Findings {
 			fmt.Fprintln(&text, redact.Printable(f.Text, ""))
@@ -197,7 +197,7 @@ func (r *Report) sarif() any {
 	for i := range r.Results {
 		x := &r.Results[i]
 		level := string(x.Level)
-		rules = append(rules, object{"id": x.ID, "shortDescription": object{"text": x.Says}, "defaultConfiguration": object{"level": level}, "helpUri": "https://github.com/dragoman-mcp/dragoman/blob/main/docs/check.md"})
+		rules = append(rules, object{"id": x.ID, "shortDescription": object{"text": x.Requirement}, "defaultConfiguration": object{"level": level}, "helpUri": "https://github.com/dragoman-mcp/dragoman/blob/main/docs/check.md"})
 		for _, f := range x.Findings {
 			where := object{"fullyQualifiedName": r.Target}
 			if f.Tool != "" {

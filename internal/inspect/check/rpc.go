@@ -36,7 +36,7 @@ func smokeList(ctx context.Context, r *run) outcome {
 	case x.Result() == nil && r.can(r.main())["tools"] == nil:
 		return skip("the server has no tools")
 	case json.Unmarshal(x.Result(), &result) != nil || result.Tools == nil:
-		return fail(x, "it is answered by %s, without a list of tools", x.Says())
+		return fail(x, "it is answered by %s, without a list of tools", x.Summary())
 	}
 	return pass()
 }
@@ -48,7 +48,7 @@ func smokeCall(ctx context.Context, r *run) outcome {
 	_ = json.Unmarshal(x.Result(), &result) // another rule looks at that
 	switch {
 	case x.Result() == nil:
-		return fail(x, "it is answered by %s", x.Says())
+		return fail(x, "it is answered by %s", x.Summary())
 	case result.IsError:
 		return fail(x, "the tool has failed")
 	}
@@ -60,7 +60,7 @@ func unknownMethod(ctx context.Context, r *run) outcome {
 	for _, c := range r.both() {
 		x := r.tryUnknown(ctx, c, "dragoman/no-such-method", nil)
 		if x.Code() != protocol.CodeMethodNotFound {
-			list = append(list, finding(x, "in the %s era it is answered by %s", c.Revision.Era(), x.Says()))
+			list = append(list, finding(x, "in the %s era it is answered by %s", c.Revision.Era(), x.Summary()))
 		}
 	}
 	return found(list)
@@ -75,7 +75,7 @@ func textID(ctx context.Context, r *run) outcome {
 // describeID says which id an answer has.
 func describeID(x *rawclient.Exchange) string {
 	if x.Answer == nil {
-		return x.Says()
+		return x.Summary()
 	}
 	if len(x.Answer.ID) == 0 {
 		return "an answer without an id"
@@ -105,7 +105,7 @@ func notification(ctx context.Context, r *run) outcome {
 			return fail(sent, "an unknown notification is answered")
 		}
 	}
-	return verify(x.Answer != nil, x, "after an unknown notification nothing is answered: %s", x.Says())
+	return verify(x.Answer != nil, x, "after an unknown notification nothing is answered: %s", x.Summary())
 }
 
 // crowd is how many requests are sent at once.
@@ -175,7 +175,7 @@ func (t *trial) lasts(what string) outcome {
 	case t.err != nil:
 		return fail(nil, "another conversation cannot be begun: %v", t.err)
 	case t.behind.Answer == nil:
-		return fail(t.sent, "after %s nothing is answered: %s", what, t.behind.Says())
+		return fail(t.sent, "after %s nothing is answered: %s", what, t.behind.Summary())
 	}
 	return pass()
 }
@@ -211,7 +211,7 @@ func parseError(ctx context.Context, r *run) outcome {
 	case t.err != nil:
 		return skip(t.err.Error())
 	case t.sent.Code() != protocol.CodeParse:
-		return fail(t.sent, "it is answered by %s", t.sent.Says())
+		return fail(t.sent, "it is answered by %s", t.sent.Summary())
 	}
 	return pass()
 }
@@ -230,7 +230,7 @@ func listPromise(ctx context.Context, r *run) outcome {
 			var result map[string]json.RawMessage
 			var entries []json.RawMessage
 			if x.Result() == nil || json.Unmarshal(x.Result(), &result) != nil || json.Unmarshal(result[l.Member], &entries) != nil || result[l.Member] == nil {
-				bad = append(bad, finding(x, "the capability %s is announced, and %s gets %s without a list of %s (%s era)", l.Capability, l.Method, x.Says(), l.Member, c.Revision.Era()))
+				bad = append(bad, finding(x, "the capability %s is announced, and %s gets %s without a list of %s (%s era)", l.Capability, l.Method, x.Summary(), l.Member, c.Revision.Era()))
 			}
 		}
 	}
@@ -262,7 +262,7 @@ func listCursor(ctx context.Context, r *run) outcome {
 		return skip("the server has no tools")
 	}
 	x := r.tryUnknown(ctx, r.main(), protocol.MethodListTools, rawclient.Object{"cursor": "dragoman-no-such-cursor"})
-	return verify(x.Code() == protocol.CodeInvalidParams, x, "it is answered by %s", x.Says())
+	return verify(x.Code() == protocol.CodeInvalidParams, x, "it is answered by %s", x.Summary())
 }
 
 func listSteady(ctx context.Context, r *run) outcome {
@@ -285,7 +285,7 @@ func unknownTool(ctx context.Context, r *run) outcome {
 	x := r.tryUnknown(ctx, r.main(), protocol.MethodCallTool, rawclient.Object{"name": "dragoman_no_such_tool", "arguments": rawclient.Object{}})
 	var result struct{ IsError bool }
 	_ = json.Unmarshal(x.Result(), &result) // an answer that cannot be read is no error
-	return verify(x.Failed() || result.IsError, x, "a call of a tool that does not exist gets %s", x.Says())
+	return verify(x.Failed() || result.IsError, x, "a call of a tool that does not exist gets %s", x.Summary())
 }
 
 func unknownResource(ctx context.Context, r *run) outcome {
@@ -309,7 +309,7 @@ func (r *run) readMissing(ctx context.Context, bad func(*rawclient.Client, *rawc
 		asked = true
 		x := r.tryUnknown(ctx, c, protocol.MethodReadResource, rawclient.Object{"uri": "dragoman://no/such/resource"})
 		if bad(c, x) {
-			list = append(list, finding(x, "in the %s era it gets %s", c.Revision.Era(), x.Says()))
+			list = append(list, finding(x, "in the %s era it gets %s", c.Revision.Era(), x.Summary()))
 		}
 	}
 	if !asked {
@@ -323,7 +323,7 @@ func unknownPrompt(ctx context.Context, r *run) outcome {
 		return skip("the server has no prompts")
 	}
 	x := r.tryUnknown(ctx, r.main(), protocol.MethodGetPrompt, rawclient.Object{"name": "dragoman_no_such_prompt"})
-	return verify(x.Failed(), x, "it gets %s", x.Says())
+	return verify(x.Failed(), x, "it gets %s", x.Summary())
 }
 
 func logLevel(ctx context.Context, r *run) outcome {
@@ -331,7 +331,7 @@ func logLevel(ctx context.Context, r *run) outcome {
 		return skip("the server does not log")
 	}
 	x := r.tryUnknown(ctx, r.legacy, protocol.MethodSetLevel, rawclient.Object{"level": "dragoman"})
-	return verify(x.Code() == protocol.CodeInvalidParams, x, "it gets %s", x.Says())
+	return verify(x.Code() == protocol.CodeInvalidParams, x, "it gets %s", x.Summary())
 }
 
 // spokenShape judges all messages.

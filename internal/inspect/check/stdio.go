@@ -30,8 +30,8 @@ func stdioBlank(ctx context.Context, r *run) outcome {
 func (r *run) blank(ctx context.Context, c *rawclient.Client) *rawclient.Exchange {
 	wait, cancel := context.WithTimeoutCause(ctx, r.Timeout, rawclient.ErrSilent)
 	defer cancel()
-	c.Tell(wait, nil)
-	c.Tell(wait, []byte("   "))
+	c.Notify(wait, nil)
+	c.Notify(wait, []byte("   "))
 	request := c.Request(harmless(c), nil, nil)
 	request.Text = append(request.Text, " \t\r"...)
 	if x := c.Exchange(wait, request); x.Answer == nil || x.Misnamed {

@@ -262,7 +262,7 @@ func callContent(ctx context.Context, r *run) outcome {
 	content := members(x.Result())["content"]
 	switch {
 	case x.Result() == nil:
-		return skip("the tool was not called: " + x.Says())
+		return skip("the tool was not called: " + x.Summary())
 	case protocol.EmptyContent(content):
 		return fail(x, "there is no content, or it is empty")
 	}
@@ -276,7 +276,7 @@ func callStructured(ctx context.Context, r *run) outcome {
 	i := slices.IndexFunc(list, func(t tool) bool { return t.Name == r.Call })
 	switch {
 	case x.Result() == nil:
-		return skip("the tool was not called: " + x.Says())
+		return skip("the tool was not called: " + x.Summary())
 	case i < 0 || list[i].OutputSchema == nil:
 		return skip("the tool has no outputSchema")
 	case string(result["isError"]) == "true":

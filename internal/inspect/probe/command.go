@@ -281,7 +281,7 @@ func (p *prober) socket(ctx context.Context) {
 	}
 	if x.Answer == nil {
 		p.Verdict = Unreachable
-		p.problem("connect", "see that an MCP server listens there, and how it frames messages (--framing)", "initialize is not answered: %s", x.Says())
+		p.problem("connect", "see that an MCP server listens there, and how it frames messages (--framing)", "initialize is not answered: %s", x.Summary())
 		return
 	}
 	p.survey(ctx, open)

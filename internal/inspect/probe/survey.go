@@ -97,7 +97,7 @@ func (p *prober) ask(ctx context.Context, open opener, rev protocol.Revision) {
 		return
 	}
 	x := t.hello
-	switch v.Answer = x.Says(); {
+	switch v.Answer = x.Summary(); {
 	case x.Result() == nil:
 	case rev.Era() == protocol.Modern:
 		v.Spoken, v.Answer = slices.Contains(x.Supported(), v.Revision), "it lists "+strings.Join(x.Supported(), ", ")
@@ -231,7 +231,7 @@ func (p *prober) offers(ctx context.Context, open opener, rev protocol.Revision)
 		case last.Result() == nil && l.Method == protocol.MethodListTemplates && last.Code() == protocol.CodeMethodNotFound:
 			continue // many servers that have resources have no templates
 		case last.Result() == nil:
-			p.problem("offers", "answer what the capability "+l.Capability+" promises, or leave that out", "%s: %s", l.Method, last.Says())
+			p.problem("offers", "answer what the capability "+l.Capability+" promises, or leave that out", "%s: %s", l.Method, last.Summary())
 			continue
 		}
 		p.Counts[l.Member] = len(pages.Entries)
@@ -297,9 +297,9 @@ func (p *prober) checkConduct(ctx context.Context, c *rawclient.Client) {
 	p.examine(x, c.Wire)
 	switch {
 	case x.Answer == nil:
-		p.problem("conduct", "answer every request, with -32601 if the method is unknown", "a method that it does not know is not answered: %s", x.Says())
+		p.problem("conduct", "answer every request, with -32601 if the method is unknown", "a method that it does not know is not answered: %s", x.Summary())
 	case x.Code() != protocol.CodeMethodNotFound:
-		p.note("conduct", "a method that it does not know is answered by %s, and not by -32601", x.Says())
+		p.note("conduct", "a method that it does not know is answered by %s, and not by -32601", x.Summary())
 	}
 	c.Note(ctx, "notifications/dragoman", nil)
 	if c.Revision.Era() == protocol.Modern {
@@ -309,7 +309,7 @@ func (p *prober) checkConduct(ctx context.Context, c *rawclient.Client) {
 	x = c.Ask(ctx, protocol.MethodPing, nil)
 	p.examine(x, c.Wire)
 	if x.Result() == nil {
-		p.problem("conduct", "answer ping with {}", "ping is not answered: %s", x.Says())
+		p.problem("conduct", "answer ping with {}", "ping is not answered: %s", x.Summary())
 	}
 }
 
@@ -337,7 +337,7 @@ func (p *prober) toolsFor(ctx context.Context, open opener, rev protocol.Revisio
 // offered returns the names of the tools of a list that was asked for in a conversation.
 func (p *prober) offered(c *conversation, pages *rawclient.Pages) ([]string, bool) {
 	if c.hello.Result() == nil {
-		p.problem("offers", "accept any capabilities in the handshake, and ignore those that you do not know", "a client with capabilities is refused: %s", c.hello.Says())
+		p.problem("offers", "accept any capabilities in the handshake, and ignore those that you do not know", "a client with capabilities is refused: %s", c.hello.Summary())
 		return nil, false
 	}
 	if pages == nil {

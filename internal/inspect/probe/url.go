@@ -89,7 +89,7 @@ func (p *prober) post(ctx context.Context, h *rawclient.HTTP) opener {
 		return nil
 	case r.Status == 0:
 		p.Verdict = Unreachable
-		p.problem("transport", "look at the server's own log", "POST gets no answer: %s", x.Says())
+		p.problem("transport", "look at the server's own log", "POST gets no answer: %s", x.Summary())
 		return nil
 	case x.Answer == nil && r.Status == http.StatusOK:
 		p.Transports[streamable] = false
@@ -160,7 +160,7 @@ func (p *prober) redirected(h *rawclient.HTTP, r *rawclient.Reply) bool {
 
 // refused notes that a transport is not spoken, by how a request of it was answered.
 func (p *prober) refused(transport, method string, r *rawclient.Reply) {
-	p.Lines = append(p.Lines, Line{Topic: "transport", State: Note, Text: transport + ": no: " + r.Says(), Advice: adviceFor(method, r.Status)})
+	p.Lines = append(p.Lines, Line{Topic: "transport", State: Note, Text: transport + ": no: " + r.Summary(), Advice: adviceFor(method, r.Status)})
 }
 
 // adviceFor says in plain words what a status means for MCP, and what to do.
@@ -272,7 +272,7 @@ func (p *prober) webSocket(ctx context.Context, h *rawclient.HTTP, named bool) o
 		case foreign.Refused():
 			p.ok("security", "a page of another origin is refused a socket (%d)", foreign.Status())
 		default:
-			p.note("security", "whether a page of another origin gets a socket is not known: %s", foreign.HTTP.Says())
+			p.note("security", "whether a page of another origin gets a socket is not known: %s", foreign.HTTP.Summary())
 		}
 		return func(ctx context.Context) (rawclient.Wire, error) {
 			wait, cancel := context.WithTimeoutCause(ctx, limit, rawclient.ErrSilent)
@@ -295,7 +295,7 @@ func (p *prober) webSocket(ctx context.Context, h *rawclient.HTTP, named bool) o
 		p.Verdict = Authorization
 		p.problem("authorization", "give it a token with -H 'Authorization: Bearer ...' or --server-token-file", "the handshake is refused with status 401")
 	case x.Status() != 0:
-		p.problem("transport", adviceFor(http.MethodGet, x.Status()), "no socket is opened: %s", x.HTTP.Says())
+		p.problem("transport", adviceFor(http.MethodGet, x.Status()), "no socket is opened: %s", x.HTTP.Summary())
 	default:
 		p.problem("transport", "check the URL", "no socket is opened: %v", x.Err)
 	}
@@ -347,7 +347,7 @@ func (p *prober) rules(ctx context.Context, h *rawclient.HTTP) {
 		x := r.Results[slices.IndexFunc(r.Results, func(x check.Result) bool { return x.ID == s.rule })]
 		switch {
 		case x.State == check.Passed:
-			p.ok(s.topic, "%s", x.Says)
+			p.ok(s.topic, "%s", x.Requirement)
 		case x.State == check.Skipped && !skipped[x.Reason] && (s.topic == "session" || s.topic == "resumption"):
 			skipped[x.Reason] = true
 			p.note(s.topic, "%s", x.Reason)
@@ -357,7 +357,7 @@ func (p *prober) rules(ctx context.Context, h *rawclient.HTTP) {
 				p.foreignAccepted(h, f.Text)
 				continue
 			}
-			p.problem(s.topic, s.advice, "%s: %s", x.Says, f.Text)
+			p.problem(s.topic, s.advice, "%s: %s", x.Requirement, f.Text)
 		}
 	}
 }
@@ -379,7 +379,7 @@ func (p *prober) authorization(ctx context.Context, h *rawclient.HTTP, r *rawcli
 		x, _ := p.client(nil).GreetAs(ctx, h, func(c *rawclient.Call) { c.Bare = true })
 		r = x.HTTP
 	}
-	p.note("authorization", "it answers with %s", r.Says())
+	p.note("authorization", "it answers with %s", r.Summary())
 	challenge := r.Header.Values("WWW-Authenticate")
 	if len(challenge) == 0 {
 		p.problem("authorization", "send WWW-Authenticate: Bearer resource_metadata=\"...\" with a 401, so that clients find out how to sign in", "there is no WWW-Authenticate")

@@ -122,7 +122,7 @@ func (c *Client) Note(ctx context.Context, method string, params Object) *Exchan
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, c.Timeout, ErrSilent)
 	defer cancel()
-	return c.Tell(ctx, encode(m))
+	return c.Notify(ctx, encode(m))
 }
 
 // Initialize asks for a revision, by its name.

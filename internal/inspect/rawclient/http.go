@@ -114,8 +114,8 @@ func (r *Reply) Type() string { return httpframe.MediaType(r.Header) }
 // IsJSON reports whether the body is said to be JSON.
 func (r *Reply) IsJSON() bool { return r.Type() == "application/json" }
 
-// Says tells in a few words what was answered.
-func (r *Reply) Says() string {
+// Summary tells in a few words what was answered.
+func (r *Reply) Summary() string {
 	if r.Status == 0 {
 		return redact.Printable(redact.Text(fmt.Sprint(r.Err)), "")
 	}
@@ -298,8 +298,8 @@ func (s *Session) Close() {}
 // Loose implements Wire.
 func (s *Session) Loose() []*Message { return nil }
 
-// Tell implements Wire.
-func (s *Session) Tell(ctx context.Context, text []byte) *Exchange {
+// Notify implements Wire.
+func (s *Session) Notify(ctx context.Context, text []byte) *Exchange {
 	return s.Exchange(ctx, Request{Text: text})
 }
 
@@ -386,7 +386,7 @@ func (s *Session) Exchange(ctx context.Context, req Request) *Exchange {
 		}
 	}
 	if x.Answer == nil && x.Err == nil && id != nil {
-		x.Err = fmt.Errorf("no answer in %s", r.Says())
+		x.Err = fmt.Errorf("no answer in %s", r.Summary())
 	}
 	if given := r.Header.Get(protocol.HeaderSession); given != "" && x.Result() != nil && !bytes.Contains(text, []byte(protocol.MetaProtocolVersion)) {
 		s.mu.Lock()
@@ -444,7 +444,7 @@ func (h *HTTP) OpenOld(ctx context.Context, at *url.URL) (*OldSession, *Reply, e
 	if r.Status != http.StatusOK || !r.Stream {
 		r.Body, _ = io.ReadAll(io.LimitReader(resp.Body, httpclient.MaxErrorBody)) // what can be had of it
 		s.Close()
-		return nil, r, errors.New(r.Says())
+		return nil, r, errors.New(r.Summary())
 	}
 	s.events = sse.NewReader(resp.Body, dragoman.DefaultMaxMessage)
 	s.First, err = s.events.Next()
@@ -504,7 +504,7 @@ func (s *OldSession) Post(ctx context.Context, text []byte, change func(*Call)) 
 type PostError struct{ Reply *Reply }
 
 // Error implements error.
-func (e *PostError) Error() string { return e.Reply.Says() }
+func (e *PostError) Error() string { return e.Reply.Summary() }
 
 // Receive implements Link.
 func (s *OldSession) Receive() ([]byte, error) {

@@ -128,8 +128,8 @@ func (w *LinkWire) Hurry() { w.wrongIDWait = brief }
 // Loose implements Wire.
 func (w *LinkWire) Loose() []*Message { return w.loose }
 
-// Tell implements Wire.
-func (w *LinkWire) Tell(ctx context.Context, text []byte) *Exchange {
+// Notify implements Wire.
+func (w *LinkWire) Notify(ctx context.Context, text []byte) *Exchange {
 	return &Exchange{Sent: text, Err: w.link.Send(ctx, text)}
 }
 

@@ -161,8 +161,8 @@ func (x *Exchange) Status() int {
 	return x.HTTP.Status
 }
 
-// Says tells in a few words what was answered.
-func (x *Exchange) Says() string {
+// Summary tells in a few words what was answered.
+func (x *Exchange) Summary() string {
 	var text string
 	switch a := x.Answer; {
 	case a != nil && a.Error != nil:
@@ -170,7 +170,7 @@ func (x *Exchange) Says() string {
 	case a != nil:
 		text = "a result"
 	case x.HTTP != nil && x.HTTP.Status != 0 && !x.Silent():
-		return x.HTTP.Says()
+		return x.HTTP.Summary()
 	case x.Err != nil:
 		text = x.Err.Error()
 	default:
@@ -251,8 +251,8 @@ type Wire interface {
 	// All sends several requests concurrently, and returns what came of each, in their order.
 	All(ctx context.Context, list []Request) []*Exchange
 
-	// Tell sends a text to which no answer is expected.
-	Tell(ctx context.Context, text []byte) *Exchange
+	// Notify sends a text to which no answer is expected.
+	Notify(ctx context.Context, text []byte) *Exchange
 
 	// Loose returns the messages that came and were part of no exchange.
 	Loose() []*Message

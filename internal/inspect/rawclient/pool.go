@@ -164,7 +164,7 @@ func (s *PoolConn) resume(ctx context.Context) error {
 	s.attach(next)
 	for _, r := range s.opening {
 		if r.ID == nil {
-			next.Tell(ctx, r.Text)
+			next.Notify(ctx, r.Text)
 		} else if x := next.Exchange(ctx, r); x.Answer == nil {
 			return x.Err
 		}
@@ -202,9 +202,9 @@ func (s *PoolConn) Exchange(ctx context.Context, r Request) *Exchange {
 	return s.do(ctx, r, func(p *Process) *Exchange { return p.Exchange(ctx, r) })
 }
 
-// Tell implements Wire.
-func (s *PoolConn) Tell(ctx context.Context, text []byte) *Exchange {
-	return s.do(ctx, Request{Text: text}, func(p *Process) *Exchange { return p.Tell(ctx, text) })
+// Notify implements Wire.
+func (s *PoolConn) Notify(ctx context.Context, text []byte) *Exchange {
+	return s.do(ctx, Request{Text: text}, func(p *Process) *Exchange { return p.Notify(ctx, text) })
 }
 
 // All implements Wire.

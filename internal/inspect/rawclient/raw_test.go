@@ -99,7 +99,7 @@ func TestWhatAServerAsksIsAnsweredSoOften(t *testing.T) {
 		close(l.writes)
 		wire.Close()
 		if n := len(answers); x.Result() == nil || n != 101 {
-			t.Errorf("%s: %d texts were sent", x.Says(), n)
+			t.Errorf("%s: %d texts were sent", x.Summary(), n)
 		}
 	})
 }
@@ -147,7 +147,7 @@ func TestRequestsOfASessionThatAreUnderWayAtOnceDoNotRace(t *testing.T) {
 	}
 	for i, x := range c.All(t.Context(), list) {
 		if x.Result() == nil || !x.Answer.Is(list[i].ID) {
-			t.Errorf("%s: %s", list[i].ID, x.Says())
+			t.Errorf("%s: %s", list[i].ID, x.Summary())
 		}
 	}
 	if !strings.HasPrefix(s.ID, "session-") {
@@ -163,7 +163,7 @@ func TestAnswersThatComeTooLateAreNotTakenForOthers(t *testing.T) {
 		defer cancel()
 		for _, x := range wire.All(ctx, []rawclient.Request{{Text: []byte("{}"), ID: json.RawMessage("1")}, {Text: []byte("{}"), ID: json.RawMessage("2")}}) {
 			if !x.Silent() {
-				t.Errorf("it gets %s", x.Says())
+				t.Errorf("it gets %s", x.Summary())
 			}
 		}
 		go func() { // until all is written
@@ -174,7 +174,7 @@ func TestAnswersThatComeTooLateAreNotTakenForOthers(t *testing.T) {
 			l.writes <- `{"jsonrpc":"2.0","id":3,"result":{}}`
 		}()
 		if x := wire.Exchange(t.Context(), rawclient.Request{Text: []byte("{}"), ID: json.RawMessage("3")}); x.Result() == nil || x.Misnamed || len(x.Got) != 1 {
-			t.Errorf("it gets %s, misnamed: %v, of %d messages", x.Says(), x.Misnamed, len(x.Got))
+			t.Errorf("it gets %s, misnamed: %v, of %d messages", x.Summary(), x.Misnamed, len(x.Got))
 		}
 		wire.Close()
 	})
@@ -219,7 +219,7 @@ func TestTheFirstTextIsTheFirst(t *testing.T) {
 			l.writes <- `{"jsonrpc":"2.0","id":1,"result":{}}`
 		}()
 		if x := wire.Exchange(t.Context(), rawclient.Request{Text: []byte("{}"), ID: json.RawMessage("1")}); x.Result() == nil {
-			t.Errorf("it gets %s", x.Says())
+			t.Errorf("it gets %s", x.Summary())
 		}
 		if after := wire.First.Sub(began); after != time.Second {
 			t.Errorf("the first text came after %v", after)
@@ -297,7 +297,7 @@ func TestIgnoredRequestsAreGivenUpWhenALaterPingIsAnswered(t *testing.T) {
 			began := time.Now()
 			x := s.Client(wire, protocol.LatestLegacy).Try(t.Context(), fmt.Sprint(began), step.method, nil)
 			if took := time.Since(began); x.Silent() != step.silent || took != step.took || len(x.Got) > 1 {
-				t.Errorf("%s: %s after %v, of %d messages", step.method, x.Says(), took, len(x.Got))
+				t.Errorf("%s: %s after %v, of %d messages", step.method, x.Summary(), took, len(x.Got))
 			}
 		}
 		close(l.writes)

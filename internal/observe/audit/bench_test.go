@@ -9,7 +9,7 @@ import (
 // BenchmarkRecord is what a call costs that is written down: on its own way, and in all.
 func BenchmarkRecord(b *testing.B) {
 	e := Event{
-		Kind: Call, Time: time.Now(), Request: "i75ovgj4jm-2e7", Who: Who{Address: "192.0.2.1", Client: "bench", Session: "OHAT6EPCBVFTDFJLX5CQJFAAOM", Door: "http"},
+		Kind: Call, Time: time.Now(), Request: "i75ovgj4jm-2e7", Caller: Caller{Address: "192.0.2.1", Client: "bench", Session: "OHAT6EPCBVFTDFJLX5CQJFAAOM", Transport: "http"},
 		Server: "files", Method: "tools/call", Name: "echo", Outcome: Answered, Duration: time.Millisecond, In: 300, Out: 200,
 	}
 	b.Run("queue", func(b *testing.B) {

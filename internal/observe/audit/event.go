@@ -52,17 +52,17 @@ import (
 
 // Kinds of events.
 const (
-	Call          = "call"         // a request to a server has ended
-	CallStarted   = "call-started" // a request is about to be passed on, see [Log.Begin]
-	SessionOpened = string(event.SessionOpened)
-	SessionClosed = string(event.SessionClosed)
-	DeniedAtDoor  = string(event.Denied)
-	SignIn        = string(event.SignIn)
-	TokenIssued   = string(event.TokenIssued)
-	TokenRevoked  = string(event.TokenRevoked)
-	Reload        = string(event.Reload)
-	Start         = string(event.Start)
-	Stop          = string(event.Stop)
+	Call             = "call"         // a request to a server has ended
+	CallStarted      = "call-started" // a request is about to be passed on, see [Log.Begin]
+	SessionOpened    = string(event.SessionOpened)
+	SessionClosed    = string(event.SessionClosed)
+	DeniedAtEndpoint = string(event.Denied)
+	SignIn           = string(event.SignIn)
+	TokenIssued      = string(event.TokenIssued)
+	TokenRevoked     = string(event.TokenRevoked)
+	Reload           = string(event.Reload)
+	Start            = string(event.Start)
+	Stop             = string(event.Stop)
 
 	// What the log says of itself.
 	FileBegun = "file" // the first record of each file
@@ -89,7 +89,7 @@ type Event struct {
 	Kind string    `json:"event"`
 
 	Request string `json:"request,omitempty"` // its id, as in the log
-	Who
+	Caller
 	Server string `json:"server,omitempty"`
 	Method string `json:"method,omitempty"` // of MCP, or of HTTP if it came no further
 	Name   string `json:"name,omitempty"`   // of a tool or a prompt, a resource's URI, a path
@@ -110,20 +110,20 @@ type Event struct {
 	Oldest uint64 `json:"oldest,omitempty"` // the first record that is kept, in the first of a file
 }
 
-// Who is a caller as it is written down. Session is a digest when it is: with the id
+// Caller is a caller as it is written down. Session is a digest when it is: with the id
 // itself somebody could use the session.
-type Who struct {
-	Principal string `json:"principal,omitempty"`
-	Proof     string `json:"proof,omitempty"`
-	Address   string `json:"address,omitempty"`
-	Client    string `json:"client,omitempty"`
-	Session   string `json:"session,omitempty"`
-	Door      string `json:"door,omitempty"`
+type Caller struct {
+	Principal  string `json:"principal,omitempty"`
+	Credential string `json:"proof,omitempty"`
+	Address    string `json:"address,omitempty"`
+	Client     string `json:"client,omitempty"`
+	Session    string `json:"session,omitempty"`
+	Transport  string `json:"door,omitempty"`
 }
 
-// WhoIs returns a caller as it is written down. It has nothing of the caller's headers.
-func WhoIs(c *dragoman.Caller) Who {
-	return Who{Principal: c.Principal, Proof: c.Proof, Address: c.Address, Client: c.Client, Session: c.Session, Door: c.Door}
+// CallerOf returns a caller as it is written down. It has nothing of the caller's headers.
+func CallerOf(c *dragoman.Caller) Caller {
+	return Caller{Principal: c.Principal, Credential: c.Credential, Address: c.Address, Client: c.Client, Session: c.Session, Transport: c.Transport}
 }
 
 // Longest texts of a record, in bytes. What is longer is cut.
@@ -144,7 +144,7 @@ func Arguments(value []byte) string {
 // bound cuts what is too long, so that an event that waits holds on to little, and to
 // nothing of the message that it is about.
 func (e *Event) bound() {
-	for _, s := range []*string{&e.Kind, &e.Request, &e.Proof, &e.Address, &e.Client, &e.Session, &e.Door, &e.Server, &e.Method, &e.Outcome, &e.Rule, &e.Digest} {
+	for _, s := range []*string{&e.Kind, &e.Request, &e.Credential, &e.Address, &e.Client, &e.Session, &e.Transport, &e.Server, &e.Method, &e.Outcome, &e.Rule, &e.Digest} {
 		*s = redact.Cut(*s, maxShort)
 	}
 	e.Principal, e.Reason = redact.Cut(e.Principal, maxLong), redact.Cut(e.Reason, maxLong)

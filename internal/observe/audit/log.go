@@ -37,7 +37,7 @@ const (
 	// endFailureAfter is how long nothing may fail before the log counts as written again.
 	endFailureAfter = 10 * time.Second
 
-	// deniedWindow is the time in which so many requests that were denied at the door
+	// deniedWindow is the time in which so many requests that were denied at the endpoint
 	// are written down, in all and of one address. Others are counted.
 	deniedWindow     = 10 * time.Second
 	maxDenied        = 100
@@ -112,7 +112,7 @@ type Failure struct {
 	Error string    `json:"error,omitempty"`
 }
 
-// A window counts requests that were denied at the door.
+// A window counts requests that were denied at the endpoint.
 type window struct {
 	all        int
 	by         map[string]int // by address
@@ -245,13 +245,13 @@ func (l *Log) lose(n uint64) {
 	l.lost += n
 }
 
-// Deny writes down that a request was denied at the door, so that those who are can make
+// Deny writes down that a request was denied at the endpoint, so that those who are can make
 // the log as large as they like: beyond a limit they are counted.
 func (l *Log) Deny(e Event) {
 	if l == nil {
 		return
 	}
-	e.Kind, e.Outcome = DeniedAtDoor, Denied
+	e.Kind, e.Outcome = DeniedAtEndpoint, Denied
 	l.mu.Lock()
 	w := &l.denied
 	suppress := w.all >= maxDenied || w.by[e.Address] >= maxDeniedAddress
@@ -277,7 +277,7 @@ func (l *Log) endWindow() {
 	l.denied = window{}
 	l.mu.Unlock()
 	if n > 0 {
-		l.Record(Event{Kind: DeniedAtDoor, Outcome: Denied, Count: n, Reason: "requests that were denied besides, and are not written down one by one"})
+		l.Record(Event{Kind: DeniedAtEndpoint, Outcome: Denied, Count: n, Reason: "requests that were denied besides, and are not written down one by one"})
 	}
 }
 

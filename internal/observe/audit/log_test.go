@@ -49,11 +49,11 @@ func TestRecordHasAllOfAnEventAndNoSecrets(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "logs", "audit.log")
 	l := reopen(t, path, nil)
 	caller := &dragoman.Caller{
-		Principal: "ada", Proof: "bearer", Address: "192.0.2.1", Client: "cli", Session: "canary-session-id", Door: "http",
+		Principal: "ada", Credential: "bearer", Address: "192.0.2.1", Client: "cli", Session: "canary-session-id", Transport: "http",
 		Header: map[string][]string{"Authorization": {"Bearer canary-header"}}, Passed: "canary-passed",
 	}
 	l.Record(Event{
-		Kind: Call, Time: time.Date(2026, 1, 2, 3, 4, 5, 6789, time.FixedZone("", 3600)), Request: "r1", Who: WhoIs(caller), Server: "files", Method: "tools/call", Name: "read",
+		Kind: Call, Time: time.Date(2026, 1, 2, 3, 4, 5, 6789, time.FixedZone("", 3600)), Request: "r1", Caller: CallerOf(caller), Server: "files", Method: "tools/call", Name: "read",
 		Outcome: Failed, Code: -32602, Duration: 1500 * time.Microsecond, In: 10, Out: 20, Reason: "it said Bearer canary-bearer-1234",
 		Arguments: Arguments([]byte(`{"path":"/tmp","pass\u0077ord":"canary-1","nested":[{"api_key":{"deep":["canary-2"]}}],"json":"{\"token\":\"canary-3\"}","n":1.50}`)),
 	})
@@ -84,8 +84,8 @@ const hostile = "a\n{\"seq\":99,\"event\":\"stop\"}\r\x1b[2J\x1b]0;x\x07\x7f\u00
 func TestS56_HostileTextIsOneLineAndCannotBeSeen(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.log")
 	l := reopen(t, path, nil)
-	who := Who{hostile, hostile, hostile, hostile, hostile, hostile}
-	l.Record(Event{Kind: hostile, Request: hostile, Who: who, Server: hostile, Method: hostile, Name: hostile, Outcome: hostile, Rule: hostile, Reason: hostile, Arguments: Arguments([]byte(`{"x":"\u001b\n\u202e"}`))})
+	who := Caller{hostile, hostile, hostile, hostile, hostile, hostile}
+	l.Record(Event{Kind: hostile, Request: hostile, Caller: who, Server: hostile, Method: hostile, Name: hostile, Outcome: hostile, Rule: hostile, Reason: hostile, Arguments: Arguments([]byte(`{"x":"\u001b\n\u202e"}`))})
 	l.Record(Event{Kind: Call, Name: hostile + strings.Repeat("é\x1b", 1<<20), Reason: strings.Repeat("\x01", 1<<20), Arguments: strings.Repeat("\x01", 1<<20), Method: strings.Repeat("x", 1<<20)})
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
@@ -522,19 +522,19 @@ func TestEndOnAFullDiskDoesNotWait(t *testing.T) {
 	})
 }
 
-func TestWhoIsDeniedAtTheDoorCannotFloodTheLog(t *testing.T) {
+func TestWhoIsDeniedAtTheEndpointCannotFloodTheLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "audit.log")
 		l := reopen(t, path, nil)
 		for range 10_000 {
-			l.Deny(Event{Who: Who{Address: "192.0.2.66"}, Code: 403})
+			l.Deny(Event{Caller: Caller{Address: "192.0.2.66"}, Code: 403})
 		}
-		l.Deny(Event{Who: Who{Address: "192.0.2.1"}, Code: 403}) // is not hidden by that
+		l.Deny(Event{Caller: Caller{Address: "192.0.2.1"}, Code: 403}) // is not hidden by that
 		for i := range 1000 {
-			l.Deny(Event{Who: Who{Address: fmt.Sprintf("2001:db8::%x", i)}, Code: 403})
+			l.Deny(Event{Caller: Caller{Address: fmt.Sprintf("2001:db8::%x", i)}, Code: 403})
 		}
 		time.Sleep(2 * deniedWindow)
-		l.Deny(Event{Who: Who{Address: "192.0.2.66"}, Code: 403})
+		l.Deny(Event{Caller: Caller{Address: "192.0.2.66"}, Code: 403})
 		_ = l.Close()
 		var single, counted uint64
 		honest := false

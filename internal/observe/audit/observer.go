@@ -62,7 +62,7 @@ func (c *Observer) Event(_ context.Context, e *event.Event) {
 		Code: e.Code, Rule: e.Rule, Reason: e.Reason, Duration: e.Duration,
 	}
 	if e.Caller != nil {
-		r.Who = WhoIs(e.Caller)
+		r.Caller = CallerOf(e.Caller)
 	}
 	switch e.Kind {
 	case event.Denied:
@@ -98,7 +98,7 @@ func isHousekeeping(x *event.Exchange) bool {
 func (c *Observer) event(ctx context.Context, x *event.Exchange) Event {
 	req := x.Request
 	e := Event{
-		Kind: Call, Time: time.Now(), Request: httpframe.RequestID(ctx), Who: WhoIs(x.Caller),
+		Kind: Call, Time: time.Now(), Request: httpframe.RequestID(ctx), Caller: CallerOf(x.Caller),
 		Method: req.Method(), Name: cmp.Or(req.Name(), req.URI()), In: req.Len(),
 	}
 	e.Duration = e.Time.Sub(x.Began)
@@ -140,7 +140,7 @@ func outcome(e *Event, x *event.Exchange) {
 	failure := resp.RPCError()
 	e.Outcome, e.Code = Failed, failure.Code
 	switch {
-	case protocol.IsOwn(failure):
+	case protocol.IsGatewayError(failure):
 		e.Outcome, e.Reason = Unknown, failure.Message
 		switch failure.Code {
 		case protocol.CodeUnavailable, protocol.CodeOverloaded, protocol.CodeDraining, protocol.CodeSignIn:

@@ -23,7 +23,7 @@ func FuzzRecord(f *testing.F) {
 		}
 		at := time.UnixMicro(1_700_000_000_000_000 + int64(seq%1_000_000)).UTC()
 		e := Event{
-			Time: at, Kind: "k" + text, Request: text, Who: Who{text, text, text, text, text, text}, Server: text, Method: text, Name: text,
+			Time: at, Kind: "k" + text, Request: text, Caller: Caller{text, text, text, text, text, text}, Server: text, Method: text, Name: text,
 			Outcome: text, Code: n, Rule: text, Reason: text, Duration: time.Duration(took) / 1000 * 1000, In: n, Out: n, Arguments: text,
 			Count: seq, Digest: text, Oldest: seq,
 		}

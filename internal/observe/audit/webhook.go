@@ -25,8 +25,8 @@ import (
 
 // What a webhook can be told of.
 const (
-	TellDenied = "denied" // what a rule has denied, and what was denied at the door
-	TellFailed = "failed" // errors, what was refused, and what has an unknown outcome
+	SendDenied = "denied" // what a rule has denied, and what was denied at the endpoint
+	SendFailed = "failed" // errors, what was refused, and what has an unknown outcome
 )
 
 // Headers of what a webhook is sent, as Standard Webhooks names them.
@@ -39,7 +39,7 @@ const (
 // A Webhook is a URL that is told of events.
 type Webhook struct {
 	URL    string
-	Events []string // TellDenied and TellFailed; both if there are none
+	Events []string // SendDenied and SendFailed; both if there are none
 
 	// Keys returns the keys that sign. It is called for each request. Without keys, or if it is nil, nothing is
 	// signed.
@@ -128,9 +128,9 @@ func (w *Webhook) wants(e *Event) bool {
 	tell := ""
 	switch e.Outcome {
 	case Denied:
-		tell = TellDenied
+		tell = SendDenied
 	case Failed, Refused, Unknown:
-		tell = TellFailed
+		tell = SendFailed
 	default:
 		return false
 	}

@@ -92,11 +92,11 @@ func TestWebhookIsToldOfWhatItWantsSignedAndInOrder(t *testing.T) {
 			t.Errorf("signature %s, want %s", got, want)
 		}
 		first := r.last.Header.Get("webhook-id")
-		l.Configure(&Options{Webhook: &Webhook{URL: "https://hooks.example/", Events: []string{TellDenied}, Transport: r}})
+		l.Configure(&Options{Webhook: &Webhook{URL: "https://hooks.example/", Events: []string{SendDenied}, Transport: r}})
 		l.Record(Event{Kind: Call, Outcome: Failed})
 		l.Deny(Event{Code: 403})
 		_ = l.Close() // does not wait for more
-		if got, n := r.got(); len(got) != 5 || n != 2 || got[4].Kind != DeniedAtDoor {
+		if got, n := r.got(); len(got) != 5 || n != 2 || got[4].Kind != DeniedAtEndpoint {
 			t.Errorf("%d requests: %+v", n, got)
 		}
 		if r.last.Header.Get(HeaderSignature) != "" {

@@ -71,7 +71,7 @@ func (l *Calls) End(ctx context.Context, x *event.Exchange) {
 		outcome = "no answer"
 	case resp.IsError():
 		e := resp.RPCError()
-		if outcome = brief(e.Message); protocol.IsOwn(e) {
+		if outcome = brief(e.Message); protocol.IsGatewayError(e) {
 			level = l.level(x.Server, e.Code)
 		}
 	default:
@@ -145,7 +145,7 @@ func clientOf(x *event.Exchange) string {
 	if known := cmp.Or(c.Principal, c.Client); known != "" {
 		return known
 	}
-	return cmp.Or(redact.Clip(protocol.ClientName(x.Request)), x.ClientName(), c.Address, c.Door)
+	return cmp.Or(redact.Clip(protocol.ClientName(x.Request)), x.ClientName(), c.Address, c.Transport)
 }
 
 // brief returns the beginning of an error's text, in a line and without credentials.

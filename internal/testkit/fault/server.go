@@ -87,7 +87,7 @@ func (s *Server) Accept(ctx context.Context, client dragoman.Conn) (dragoman.Pee
 	return faultPeer{peer, s}, nil
 }
 
-// Requests returns the door for requests of the modern era.
+// Requests returns the endpoint for requests of the modern era.
 func (s *Server) Requests() dragoman.Peer { return faultPeer{s.base.Requests(), s} }
 
 func (s *Server) serves(era protocol.Era) bool {

@@ -113,7 +113,7 @@ func open(t testing.TB, g *Gateway, with Launch, args []string) *Gateway {
 	t.Cleanup(g.end)
 	g.Base = address.FindString(g.Await("ready: "))
 	if g.Base == "" {
-		t.Fatalf("it does not say where it is:\n%s", g.Said())
+		t.Fatalf("it does not say where it is:\n%s", g.Stderr())
 	}
 	return g
 }

@@ -22,7 +22,7 @@ func (g *Gateway) Lines() dragoman.Dialer {
 	g.t.Helper()
 	found := lines.FindStringSubmatch(g.Await("ready: "))
 	if found == nil {
-		g.t.Fatalf("it does not say where it takes lines:\n%s", g.Said())
+		g.t.Fatalf("it does not say where it takes lines:\n%s", g.Stderr())
 	}
 	return &stdio.Address{Network: "tcp", Address: found[1]}
 }

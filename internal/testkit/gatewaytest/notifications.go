@@ -60,13 +60,13 @@ func (e *Notifications) Forget() {
 
 // Add waits until something of a method was heard.
 func (e *Notifications) Add(ctx context.Context, method string) error {
-	_, err := e.HearAll(ctx, method, 1)
+	_, err := e.ReceiveAll(ctx, method, 1)
 	return err
 }
 
-// HearAll waits until enough of a method was heard, and returns it. It looks at each note once:
+// ReceiveAll waits until enough of a method was heard, and returns it. It looks at each note once:
 // there may be thousands of others.
-func (e *Notifications) HearAll(ctx context.Context, method string, enough int) (notes []*dragoman.Message, err error) {
+func (e *Notifications) ReceiveAll(ctx context.Context, method string, enough int) (notes []*dragoman.Message, err error) {
 	for seen := 0; ; {
 		news := e.News()
 		e.mu.Lock()

@@ -117,7 +117,7 @@ var collection = regexp.MustCompile(`(?m)^gc \d+ @.*->(\d+) MB, .* (\d+) MB stac
 // megabyte. Unlike resident memory it does not depend on when garbage was collected last,
 // and what the runtime has given back.
 func (p *Process) Live() (sizes []int64) {
-	for _, line := range collection.FindAllStringSubmatch(p.Said(), -1) {
+	for _, line := range collection.FindAllStringSubmatch(p.Stderr(), -1) {
 		heap, _ := strconv.ParseInt(line[1], 10, 32)
 		stacks, _ := strconv.ParseInt(line[2], 10, 32)
 		sizes = append(sizes, (heap+stacks)<<20)

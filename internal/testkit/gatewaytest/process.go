@@ -66,7 +66,7 @@ func Start(t testing.TB, with Launch, args ...string) *Process {
 		<-p.ended
 		_ = os.RemoveAll(own)
 		if t.Failed() {
-			t.Logf("dragoman %q said:\n%s", args, tail(p.Said()))
+			t.Logf("dragoman %q said:\n%s", args, tail(p.Stderr()))
 			if err := p.Unwell(); err != nil {
 				t.Log(err) // which the end of a long text may not show
 			}
@@ -93,8 +93,8 @@ func (p *Process) Write(text []byte) (int, error) {
 	return p.stderr.Write(text)
 }
 
-// Said returns what it has written to standard error.
-func (p *Process) Said() string {
+// Stderr returns what it has written to standard error.
+func (p *Process) Stderr() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.stderr.String()
@@ -123,11 +123,11 @@ func (p *Process) Await(part string) string {
 		select {
 		case <-more:
 		case <-p.ended:
-			if !strings.Contains(p.Said(), part) {
-				p.t.Fatalf("dragoman %q ends and never says %q:\n%s", p.args, part, p.Said())
+			if !strings.Contains(p.Stderr(), part) {
+				p.t.Fatalf("dragoman %q ends and never says %q:\n%s", p.args, part, p.Stderr())
 			}
 		case <-limit.C:
-			p.t.Fatalf("dragoman %q does not say %q:\n%s", p.args, part, p.Said())
+			p.t.Fatalf("dragoman %q does not say %q:\n%s", p.args, part, p.Stderr())
 		}
 	}
 }
@@ -147,7 +147,7 @@ func (p *Process) Wait(limit time.Duration) int {
 	select {
 	case <-p.ended:
 	case <-time.After(limit):
-		p.t.Fatalf("dragoman %q does not end within %v:\n%s", p.args, limit, tail(p.Said()))
+		p.t.Fatalf("dragoman %q does not end within %v:\n%s", p.args, limit, tail(p.Stderr()))
 	}
 	return p.cmd.ProcessState.ExitCode()
 }
@@ -164,7 +164,7 @@ func (p *Process) Over() bool {
 
 // Unwell returns what it must never say, with what it says about that.
 func (p *Process) Unwell() error {
-	text := p.Said()
+	text := p.Stderr()
 	for _, sign := range []string{"panic", "DATA RACE", "fatal error"} {
 		if i := strings.Index(text, sign); i >= 0 {
 			return fmt.Errorf("dragoman says %s", text[i:min(len(text), i+4000)])

@@ -29,7 +29,7 @@ var ids = []string{
 }
 
 func idsComeBack(t *test) {
-	to, _ := t.open(dragoman.Nobody, t.echo())
+	to, _ := t.open(dragoman.NoPeer, t.echo())
 	for i, id := range ids {
 		req := t.request(id, fmt.Sprintf(`{"n":%d}`, i))
 		t.want(t.call(to, req, nil), req, arguments(req))
@@ -38,7 +38,7 @@ func idsComeBack(t *test) {
 
 func idsAtOnce(t *test) {
 	g := newGate()
-	to, _ := t.open(dragoman.Nobody, t.gated(g))
+	to, _ := t.open(dragoman.NoPeer, t.gated(g))
 	reqs := make([]*dragoman.Message, len(ids))
 	done := make([]<-chan outcome, len(ids))
 	for i, id := range ids {
@@ -56,7 +56,7 @@ func idsAtOnce(t *test) {
 
 func sameID(t *test) {
 	g := newGate()
-	to, _ := t.open(dragoman.Nobody, t.gated(g))
+	to, _ := t.open(dragoman.NoPeer, t.gated(g))
 	for _, id := range []string{`1`, `"1"`, `"\u0031"`} {
 		const n = 4
 		var reqs [n]*dragoman.Message
@@ -75,7 +75,7 @@ func sameID(t *test) {
 
 func anyOrder(t *test) {
 	g := newGate()
-	to, _ := t.open(dragoman.Nobody, t.gated(g))
+	to, _ := t.open(dragoman.NoPeer, t.gated(g))
 	n := t.opts.MaxCalls
 	reqs := make([]*dragoman.Message, n)
 	done := make([]<-chan outcome, n)
@@ -153,7 +153,7 @@ func linesPass(t *test) {
 func (t *test) openFixed(result string) (dragoman.Conn, <-chan *dragoman.Message) {
 	t.Helper()
 	came := make(chan *dragoman.Message, 16)
-	to, _ := t.open(dragoman.Nobody, dragoman.Funcs{
+	to, _ := t.open(dragoman.NoPeer, dragoman.Funcs{
 		OnCall: func(_ context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
 			came <- req
 			return req.Reply(json.RawMessage(result))

@@ -52,7 +52,7 @@ func (t *test) noCancelNotes(p dragoman.Funcs) dragoman.Funcs {
 
 func cancelReaches(t *test) {
 	started, ended := make(chan string, 1), make(chan error, 1)
-	to, _ := t.open(dragoman.Nobody, t.noCancelNotes(t.blockingPeer(started, ended)))
+	to, _ := t.open(dragoman.NoPeer, t.noCancelNotes(t.blockingPeer(started, ended)))
 	for _, id := range []string{`1`, `"1"`, `"\u00e9 \/"`} {
 		ctx, cancel := context.WithCancelCause(t.ctx)
 		done := start(ctx, to, t.request(id, `{"do":"wait"}`), nil)
@@ -71,7 +71,7 @@ func cancelReaches(t *test) {
 
 func deadlineApart(t *test) {
 	started, ended := make(chan string, 4), make(chan error, 4)
-	to, _ := t.open(dragoman.Nobody, t.blockingPeer(started, ended))
+	to, _ := t.open(dragoman.NoPeer, t.blockingPeer(started, ended))
 	run := func(ctx context.Context, cancel context.CancelFunc) error {
 		t.Helper()
 		defer cancel()
@@ -99,7 +99,7 @@ func cancelOne(t *test) {
 	const n = 20
 	g := newGate()
 	gone := make(chan string, n)
-	to, _ := t.open(dragoman.Nobody, dragoman.Funcs{
+	to, _ := t.open(dragoman.NoPeer, dragoman.Funcs{
 		OnCall: func(ctx context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
 			if err := g.pass(ctx, arguments(req)); err != nil {
 				gone <- arguments(req)
@@ -141,7 +141,7 @@ func cancelOne(t *test) {
 }
 
 func cancelBefore(t *test) {
-	to, _ := t.open(dragoman.Nobody, t.echo())
+	to, _ := t.open(dragoman.NoPeer, t.echo())
 	ctx, cancel := context.WithCancelCause(t.ctx)
 	cancel(errGivenUp)
 	if o := t.finish(start(ctx, to, t.request(`1`, `{}`), nil), "its context had ended"); !errors.Is(o.err, errGivenUp) {
@@ -152,7 +152,7 @@ func cancelBefore(t *test) {
 
 func nothingLater(t *test) {
 	started, told := make(chan struct{}, 1), make(chan struct{}, 1)
-	to, _ := t.open(dragoman.Nobody, t.handle(map[string]handler{
+	to, _ := t.open(dragoman.NoPeer, t.handle(map[string]handler{
 		`{"do":"linger"}`: func(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 			started <- struct{}{}
 			<-ctx.Done()
@@ -185,7 +185,7 @@ func nothingLater(t *test) {
 func cancelIgnored(t *test) {
 	g := newGate()
 	returned := make(chan struct{}, 8)
-	to, _ := t.open(dragoman.Nobody, t.handle(map[string]handler{
+	to, _ := t.open(dragoman.NoPeer, t.handle(map[string]handler{
 		`{"do":"ignore"}`: func(ctx context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
 			defer func() { returned <- struct{}{} }()
 			if err := g.pass(context.WithoutCancel(ctx), "ignore"); err != nil {
@@ -215,7 +215,7 @@ func cancelIgnored(t *test) {
 func cancelAll(t *test) {
 	n := t.opts.MaxCalls / 2
 	g := newGate()
-	to, _ := t.open(dragoman.Nobody, t.handle(map[string]handler{`{"do":"wait"}`: t.gated(g).OnCall}))
+	to, _ := t.open(dragoman.NoPeer, t.handle(map[string]handler{`{"do":"wait"}`: t.gated(g).OnCall}))
 	ctx, cancel := context.WithCancelCause(t.ctx)
 	done := make([]<-chan outcome, n)
 	for i := range n {
@@ -237,7 +237,7 @@ func cancelAll(t *test) {
 // cancelRaces cancels at about the time of the answer: either may win, but it
 // is one of the two.
 func cancelRaces(t *test) {
-	to, _ := t.open(dragoman.Nobody, t.echo())
+	to, _ := t.open(dragoman.NoPeer, t.echo())
 	for i := range 200 / slowdown {
 		ctx, cancel := context.WithCancelCause(t.ctx)
 		req := t.request(`1`, fmt.Sprintf(`{"n":%d}`, i))

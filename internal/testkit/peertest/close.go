@@ -56,7 +56,7 @@ func (t *test) sides() (asker, answerer string) {
 }
 
 func closeIdle(t *test) {
-	to, back := t.open(dragoman.Nobody, t.echo())
+	to, back := t.open(dragoman.NoPeer, t.echo())
 	asker, answerer := t.sides()
 	t.wantWorking(to, `1`)
 	t.wantOpen(asker, to)
@@ -75,7 +75,7 @@ func closeAtOnce(t *test) {
 	opts := *t.opts
 	opts.Stateless = true // nobody waits until the other side has noticed
 	t.silent, t.opts = true, &opts
-	to, _ := t.open(dragoman.Nobody, t.echo())
+	to, _ := t.open(dragoman.NoPeer, t.echo())
 	t.wantOpen("the dialling side", to)
 	t.close("the dialling side", to)
 	t.wantEnded("the dialling side", to)
@@ -127,7 +127,7 @@ func closeBusy(t *test, byDialling, byAccepting bool) {
 func closeAsked(t *test, byAccepting bool) {
 	started, ended := make(chan string, 1), make(chan error, 1)
 	asked := make(chan error, 1)
-	to, back := t.open(dragoman.Nobody, dragoman.Funcs{
+	to, back := t.open(dragoman.NoPeer, dragoman.Funcs{
 		OnCall: func(ctx context.Context, _ *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 			_, err := ask(ctx, from, `1`, `{"arguments":{"do":"wait"}}`)
 			asked <- err
@@ -154,7 +154,7 @@ func closeAsked(t *test, byAccepting bool) {
 }
 
 func closeOften(t *test) {
-	to, back := t.open(dragoman.Nobody, t.echo())
+	to, back := t.open(dragoman.NoPeer, t.echo())
 	asker, answerer := t.sides()
 	t.wantWorking(to, `1`)
 	closed := make(chan struct{}, 16)
@@ -182,7 +182,7 @@ func closeOften(t *test) {
 func closeByCallee(t *test) {
 	ready := make(chan dragoman.Conn, 1)
 	closed := make(chan struct{}, 1)
-	to, back := t.open(dragoman.Nobody, dragoman.Funcs{
+	to, back := t.open(dragoman.NoPeer, dragoman.Funcs{
 		OnCall: func(ctx context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
 			_ = (<-ready).Close()
 			closed <- struct{}{}
@@ -202,7 +202,7 @@ func closeByCallee(t *test) {
 func closeByFrom(t *test) {
 	ready := make(chan dragoman.Conn, 1)
 	closed := make(chan struct{}, 1)
-	to, back := t.open(dragoman.Nobody, dragoman.Funcs{
+	to, back := t.open(dragoman.NoPeer, dragoman.Funcs{
 		OnCall: func(ctx context.Context, _ *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 			_, err := ask(ctx, from, `1`, `{}`)
 			return nil, err
@@ -227,7 +227,7 @@ func closeByFrom(t *test) {
 
 // closeRaces closes while calls begin and end: each is answered or closed.
 func closeRaces(t *test) {
-	to, back := t.open(dragoman.Nobody, t.echo())
+	to, back := t.open(dragoman.NoPeer, t.echo())
 	asker, answerer := t.sides()
 	const n = 8
 	first := make(chan struct{}, n)

@@ -29,7 +29,7 @@ func errorsPass(t *test) {
 		{Code: 42, Message: "no data"},
 		{Code: -32603, Message: "null data", Data: json.RawMessage(`null`)},
 	}
-	to, _ := t.open(dragoman.Nobody, dragoman.Funcs{
+	to, _ := t.open(dragoman.NoPeer, dragoman.Funcs{
 		OnCall: func(_ context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
 			var params struct{ Arguments struct{ N int } }
 			if err := req.Decode(&params); err != nil {
@@ -61,10 +61,10 @@ func errorsPass(t *test) {
 
 func unknownMethod(t *test) {
 	answerer := t.echo()
-	to, _ := t.open(dragoman.Nobody, dragoman.Funcs{
+	to, _ := t.open(dragoman.NoPeer, dragoman.Funcs{
 		OnCall: func(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 			if req.Method() == "no/such/method" {
-				return dragoman.Nobody.Call(ctx, req, from)
+				return dragoman.NoPeer.Call(ctx, req, from)
 			}
 			return answerer.Call(ctx, req, from)
 		},
@@ -92,7 +92,7 @@ func (t *test) wantError(o outcome, req *dragoman.Message, code int) {
 // nothing more. Another call is under way meanwhile.
 func (t *test) faulty(fault handler) {
 	g := newGate()
-	to, _ := t.open(dragoman.Nobody, t.handle(map[string]handler{`{"do":"fault"}`: fault, `{"do":"wait"}`: t.gated(g).OnCall}))
+	to, _ := t.open(dragoman.NoPeer, t.handle(map[string]handler{`{"do":"fault"}`: fault, `{"do":"wait"}`: t.gated(g).OnCall}))
 	waits := t.request(`"w"`, `{"do":"wait"}`)
 	done := start(t.ctx, to, waits, nil)
 	t.awaitArrivals(g, 1)
@@ -133,7 +133,7 @@ func hearerPanics(t *test) {
 		told <- struct{}{}
 		panic("peertest: this panic is part of the test")
 	}
-	to, _ := t.open(dragoman.Nobody, answerer)
+	to, _ := t.open(dragoman.NoPeer, answerer)
 	for range 2 {
 		if err := to.Notify(t.ctx, t.note(`{}`)); err != nil {
 			t.Fatalf("Notify: %v", err)

@@ -73,7 +73,7 @@ func (t *test) wantMirrored(o outcome, req *dragoman.Message) {
 
 func largeAndSmall(t *test) {
 	const n = 3
-	to, _ := t.open(dragoman.Nobody, t.mirror())
+	to, _ := t.open(dragoman.NoPeer, t.mirror())
 	var reqs [n]*dragoman.Message
 	var done [n]<-chan outcome
 	for i := range n {
@@ -116,7 +116,7 @@ func largeAndSmall(t *test) {
 // manySizes sends messages around the sizes at which buffers end, all at once.
 // With the race detector there are fewer, and not the last, which largeAndSmall comes near.
 func manySizes(t *test) {
-	to, _ := t.open(dragoman.Nobody, t.mirror())
+	to, _ := t.open(dragoman.NoPeer, t.mirror())
 	var reqs []*dragoman.Message
 	var done []<-chan outcome
 	sizes := []int{64, 512, 1 << 10, 4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10, 128 << 10, 1 << 20}
@@ -143,7 +143,7 @@ func manySizes(t *test) {
 
 func tooLarge(t *test) {
 	pad := strings.Repeat("x", t.opts.MaxMessage+1)
-	to, _ := t.open(dragoman.Nobody, t.handle(map[string]handler{
+	to, _ := t.open(dragoman.NoPeer, t.handle(map[string]handler{
 		`{"do":"huge"}`: func(_ context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
 			return t.answer(req, pad)
 		},

@@ -104,7 +104,7 @@ func listenNames(t *test) {
 
 func listensSameID(t *test) {
 	g := newGate()
-	to, _ := t.open(dragoman.Nobody, t.publisher(g, t.echo()))
+	to, _ := t.open(dragoman.NoPeer, t.publisher(g, t.echo()))
 	const n = 3
 	var reqs [n]*dragoman.Message
 	var hs [n]*recorder
@@ -131,7 +131,7 @@ func listensSameID(t *test) {
 func listenAndLogs(t *test) {
 	g := newGate()
 	calls := newGate()
-	to, _ := t.open(dragoman.Nobody, t.publisher(g, dragoman.Funcs{
+	to, _ := t.open(dragoman.NoPeer, t.publisher(g, dragoman.Funcs{
 		OnCall: func(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 			note, err := logNote("one")
 			if err := sendNote(ctx, from, note, err); err != nil {
@@ -174,7 +174,7 @@ func listenCancelled(t *test) {
 	g := newGate()
 	ended := make(chan struct{}, 1)
 	p := t.publisher(g, t.echo())
-	to, _ := t.open(dragoman.Nobody, dragoman.Funcs{
+	to, _ := t.open(dragoman.NoPeer, dragoman.Funcs{
 		OnCall: func(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 			resp, err := p.Call(ctx, req, from)
 			if ctx.Err() != nil {

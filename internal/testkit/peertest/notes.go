@@ -45,7 +45,7 @@ func notesAmongCalls(t *test) {
 		told <- note.URI()
 		return nil
 	}
-	to, _ := t.open(dragoman.Nobody, answerer)
+	to, _ := t.open(dragoman.NoPeer, answerer)
 	for i := range 20 {
 		uri := fmt.Sprintf("test:%d", i)
 		if err := to.Notify(t.ctx, t.note(fmt.Sprintf(`{"uri":%q}`, uri))); err != nil {
@@ -64,7 +64,7 @@ func withoutID(t *test) {
 		told <- note.Method() + " " + note.URI()
 		return nil
 	}
-	to, _ := t.open(dragoman.Nobody, answerer)
+	to, _ := t.open(dragoman.NoPeer, answerer)
 	for i, method := range []string{protocol.MethodCallTool, protocol.MethodSubscribe, protocol.MethodInitialize, protocol.MethodPing, "x-acme/admin", "Notifications/x", "notifications"} {
 		uri := fmt.Sprintf("test:%d", i)
 		_ = to.Notify(t.ctx, t.withEnvelope(t.parse(fmt.Sprintf(`{"jsonrpc":"2.0","method":%q,"params":{"name":"peertest","uri":%q}}`, method, uri))))
@@ -109,7 +109,7 @@ func logsReachCall(t *test) {
 // notesBeforeAnswer mixes kinds: they share one order. Clients have no log messages.
 func notesBeforeAnswer(t *test) {
 	const n = 50
-	to, _ := t.open(dragoman.Nobody, dragoman.Funcs{
+	to, _ := t.open(dragoman.NoPeer, dragoman.Funcs{
 		OnCall: func(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 			for i := range n {
 				note, err := logNote(fmt.Sprint(i))
@@ -140,7 +140,7 @@ func notesBeforeAnswer(t *test) {
 }
 
 func callWithoutFrom(t *test) {
-	to, _ := t.open(dragoman.Nobody, dragoman.Funcs{
+	to, _ := t.open(dragoman.NoPeer, dragoman.Funcs{
 		OnCall: func(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 			for i := range 20 {
 				note, err := progressNote(req.Meta(protocol.MetaProgressToken), i, "on the way")

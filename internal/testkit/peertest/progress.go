@@ -119,7 +119,7 @@ func progressTooLate(t *test) {
 		token []byte
 	}
 	stashed := make(chan stash, 1)
-	to, _ := t.open(dragoman.Nobody, t.handle(map[string]handler{
+	to, _ := t.open(dragoman.NoPeer, t.handle(map[string]handler{
 		`{"do":"keep"}`: func(_ context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 			stashed <- stash{from, req.Meta(protocol.MetaProgressToken)}
 			return t.answer(req, "kept")

@@ -65,7 +65,7 @@ func questionInside(t *test) {
 
 func questionFails(t *test) {
 	want := &dragoman.Error{Code: -1, Message: "User rejected é", Data: json.RawMessage(`{"reason":"\u00e9","n":1.0}`)}
-	to, _ := t.open(dragoman.Nobody, t.handle(map[string]handler{
+	to, _ := t.open(dragoman.NoPeer, t.handle(map[string]handler{
 		`{"do":"ask"}`: func(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 			resp, err := ask(ctx, from, `"q"`, `{}`)
 			if err != nil || !resp.IsError() {
@@ -88,7 +88,7 @@ func questionFails(t *test) {
 
 func manyQuestions(t *test) {
 	const n = 20
-	to, _ := t.open(dragoman.Nobody, dragoman.Funcs{
+	to, _ := t.open(dragoman.NoPeer, dragoman.Funcs{
 		OnCall: func(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 			answers := make(chan string, n)
 			for i := range n {
@@ -160,7 +160,7 @@ func nestedQuestions(t *test) {
 func callDuringQuestion(t *test) {
 	g := newGate()
 	inside := t.recorder("whoever asks, inside its question", t.gated(g).OnCall)
-	to, _ := t.open(dragoman.Nobody, dragoman.Funcs{
+	to, _ := t.open(dragoman.NoPeer, dragoman.Funcs{
 		OnCall: func(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 			if arguments(req) != `{"do":"ask"}` {
 				return t.gated(g).OnCall(ctx, req, from)
@@ -186,7 +186,7 @@ func callDuringQuestion(t *test) {
 
 func questionProgress(t *test) {
 	answerer := t.recorder("the callee", nil) // hears what its question brings
-	to, _ := t.open(dragoman.Nobody, dragoman.Funcs{
+	to, _ := t.open(dragoman.NoPeer, dragoman.Funcs{
 		OnCall: func(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 			resp, err := from.Call(ctx, t.other().requestWith(`1`, `{"q":1}`, `,"_meta":{"progressToken":"q\u0031"}`), answerer)
 			if err != nil || resp.IsError() {
@@ -203,7 +203,7 @@ func questionProgress(t *test) {
 func questionCancelled(t *test) {
 	g := newGate()
 	cause := errors.New("peertest: the callee does not want to know any more")
-	to, _ := t.open(dragoman.Nobody, t.handle(map[string]handler{
+	to, _ := t.open(dragoman.NoPeer, t.handle(map[string]handler{
 		`{"do":"ask"}`: func(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 			qctx, cancel := context.WithCancelCause(ctx)
 			defer cancel(nil)
@@ -234,7 +234,7 @@ func questionCancelled(t *test) {
 
 func callCancelledInQuestion(t *test) {
 	asked, ended, over := make(chan struct{}), make(chan struct{}), make(chan error, 1)
-	to, _ := t.open(dragoman.Nobody, t.handle(map[string]handler{
+	to, _ := t.open(dragoman.NoPeer, t.handle(map[string]handler{
 		`{"do":"ask"}`: func(ctx context.Context, _ *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 			resp, err := ask(ctx, from, `"q"`, `{}`)
 			if err == nil {

@@ -25,7 +25,7 @@ var slow = []behaviour{
 
 func stuckCallees(t *test) {
 	g := newGate()
-	to, _ := t.open(dragoman.Nobody, t.handle(map[string]handler{`{"do":"wait"}`: t.gated(g).OnCall}))
+	to, _ := t.open(dragoman.NoPeer, t.handle(map[string]handler{`{"do":"wait"}`: t.gated(g).OnCall}))
 	n := t.opts.MaxCalls / 2
 	stuck := t.request(`1`, `{"do":"wait"}`)
 	var done []<-chan outcome
@@ -87,7 +87,7 @@ func (t *test) wantOrder(s *slowPeer) {
 
 func slowToReceive(t *test) {
 	s := newSlowPeer(t.echo())
-	to, _ := t.open(dragoman.Nobody, s)
+	to, _ := t.open(dragoman.NoPeer, s)
 	defer close(s.release)
 	for range 10 {
 		if err := to.Notify(t.ctx, t.note(`{}`)); err != nil {
@@ -107,7 +107,7 @@ var floodText = strings.Repeat("flood ", floodSize/6)
 
 func floodOutside(t *test) {
 	s := newSlowPeer(t.echo())
-	to, _ := t.open(dragoman.Nobody, s)
+	to, _ := t.open(dragoman.NoPeer, s)
 	let := sync.OnceFunc(func() { close(s.release) })
 	defer let()
 	before := heap()
@@ -136,7 +136,7 @@ func floodOutside(t *test) {
 
 func floodInside(t *test) {
 	told := make(chan error, 1)
-	to, _ := t.open(dragoman.Nobody, t.handle(map[string]handler{
+	to, _ := t.open(dragoman.NoPeer, t.handle(map[string]handler{
 		`{"do":"flood"}`: func(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 			token := req.Meta(protocol.MetaProgressToken)
 			var fault error
@@ -152,7 +152,7 @@ func floodInside(t *test) {
 			return t.answer(req, "flooded")
 		},
 	}))
-	s := newSlowPeer(dragoman.Nobody)
+	s := newSlowPeer(dragoman.NoPeer)
 	let := sync.OnceFunc(func() { close(s.release) })
 	defer let()
 	before := heap()

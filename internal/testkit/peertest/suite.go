@@ -32,9 +32,9 @@ type Options struct {
 	// that the dialling side closed its own.
 	Stateless bool
 
-	// NoQuestions says that the accepting side cannot ask inside a call.
+	// NoServerRequests says that the accepting side cannot ask inside a call.
 	// Modern revisions imply it.
-	NoQuestions bool
+	NoServerRequests bool
 
 	// NoNotes says that notifications inside a call do not pass.
 	NoNotes bool
@@ -83,10 +83,10 @@ func Run(t *testing.T, connect Connect, opts *Options) {
 // withDefaults sets what follows from other options.
 func (o Options) withDefaults() Options {
 	if o.ToolsOnly {
-		o.Stateless, o.NoQuestions, o.NoNotes = true, true, true
+		o.Stateless, o.NoServerRequests, o.NoNotes = true, true, true
 	}
 	if !o.Revision.ServerMayAsk() {
-		o.NoQuestions = true
+		o.NoServerRequests = true
 	}
 	most := 200
 	if o.Light {
@@ -136,7 +136,7 @@ func (o *Options) missing(n needs) string {
 	}{
 		{anyMethod, o.ToolsOnly, "only tool calls pass"},
 		{state | serverRequests, o.Stateless, "the accepting side has no conversation"},
-		{questionsInCall | serverRequests, o.NoQuestions, "the accepting side may not ask"},
+		{questionsInCall | serverRequests, o.NoServerRequests, "the accepting side may not ask"},
 		{notesInCall, o.NoNotes, "notifications inside a call do not pass"},
 		{listening, o.ToolsOnly || o.NoNotes || o.Revision != protocol.Unknown && !o.Revision.HasListen(), "there are no listens"},
 		{cancelling, o.NoCancel, "the callee does not learn of a cancel"},

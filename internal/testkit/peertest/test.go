@@ -115,7 +115,7 @@ type handshakePeer struct {
 func (g *handshakePeer) Accept(_ context.Context, client dragoman.Conn) (dragoman.Peer, error) {
 	select {
 	case g.accepted <- client:
-	default: // a stateless door may accept each request
+	default: // a stateless endpoint may accept each request
 	}
 	return g, nil
 }

@@ -55,8 +55,8 @@ func (b *Bytes) Take(key string, n int64) error {
 // Share returns how many bytes one key may have.
 func (b *Bytes) Share() int64 { return b.each }
 
-// Give gives room back.
-func (b *Bytes) Give(key string, n int64) {
+// Release gives room back.
+func (b *Bytes) Release(key string, n int64) {
 	if b == nil {
 		return
 	}
@@ -91,7 +91,7 @@ func (h *Hold) Grow(n int64) error {
 // Release gives all of it back.
 func (h *Hold) Release() {
 	if h != nil && h.taken > 0 {
-		h.room.Give(h.key, h.taken)
+		h.room.Release(h.key, h.taken)
 		h.taken = 0
 	}
 }

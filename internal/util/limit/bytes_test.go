@@ -25,7 +25,7 @@ func TestBytesAreBoundInAllAndForEachKey(t *testing.T) {
 		{"e", 51, limit.ErrLarge}, {"e", 101, limit.ErrLarge}, {"e", 50, nil}, {"e", 51, limit.ErrLarge}, {"f", 50, nil}, {"g", 1, limit.ErrRoom},
 	} {
 		if step.n < 0 {
-			b.Give(step.key, -step.n)
+			b.Release(step.key, -step.n)
 		} else if err := b.Take(step.key, step.n); !errors.Is(err, step.want) {
 			t.Errorf("step %d, %s takes %d: %v, want %v", i, step.key, step.n, err, step.want)
 		}
@@ -33,7 +33,7 @@ func TestBytesAreBoundInAllAndForEachKey(t *testing.T) {
 	if none := limit.NewBytes(0); none.Take("a", 1<<60) != nil {
 		t.Error("there is no bound, and it is reached")
 	} else {
-		none.Give("a", 1<<60)
+		none.Release("a", 1<<60)
 	}
 }
 
@@ -45,7 +45,7 @@ func TestBytesForgetKeysThatHoldNothing(t *testing.T) {
 		if err := b.Take(key, 1<<10); err != nil {
 			t.Fatal(err)
 		}
-		b.Give(key, 1<<10)
+		b.Release(key, 1<<10)
 	}
 	if n := b.Keys(); n != 0 {
 		t.Errorf("%d keys are remembered", n)

@@ -209,7 +209,7 @@ func (c *conn) take(size int64) bool {
 // give gives the room back.
 func (c *conn) give() {
 	if c.taken > 0 {
-		c.server.Room.Give(c.address(), c.taken)
+		c.server.Room.Release(c.address(), c.taken)
 		c.taken = 0
 	}
 }

@@ -30,11 +30,11 @@ func status(err error) int {
 	return 0
 }
 
-// readBody returns what a door's request has as its body. It leaves the answer to the
+// readBody returns what an endpoint's request has as its body. It leaves the answer to the
 // caller.
 func readBody(w http.ResponseWriter, r *http.Request, limit int, timeout time.Duration) (body []byte, err error) {
-	door := httpserver.NewDoor(&httpserver.DoorOptions{Trusted: true, MaxMessage: limit, BodyTimeout: timeout})
-	door.Serve(w, r, func(x *httpserver.Exchange) error {
+	endpoint := httpserver.NewBase(&httpserver.BaseOptions{Trusted: true, MaxMessage: limit, BodyTimeout: timeout})
+	endpoint.Serve(w, r, func(x *httpserver.Exchange) error {
 		body, err = x.Body()
 		return nil
 	})
@@ -185,8 +185,8 @@ const head = "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application
 
 // read serves a request by reading its body with a limit of 1000 bytes, in 10 s.
 func read(w http.ResponseWriter, r *http.Request) {
-	door := httpserver.NewDoor(&httpserver.DoorOptions{MaxMessage: 1000, BodyTimeout: 10 * time.Second})
-	door.Serve(w, r, func(x *httpserver.Exchange) error {
+	endpoint := httpserver.NewBase(&httpserver.BaseOptions{MaxMessage: 1000, BodyTimeout: 10 * time.Second})
+	endpoint.Serve(w, r, func(x *httpserver.Exchange) error {
 		body, err := x.Body()
 		if err != nil {
 			return err

@@ -1,6 +1,6 @@
 // Package httpserver is the HTTP server below every transport and endpoint. It owns listeners,
 // TLS, HTTP/2 and what handlers share: the checks of Host and Origin, CORS, bodies, refusals,
-// negotiation and forwarded addresses. The commands use [Server]; the transports use [Door],
+// negotiation and forwarded addresses. The commands use [Server]; the transports use [Base],
 // which each of their handlers stands on.
 //
 //	socket ─▶ handshake, 5 s ─┬─ h2 ─▶ framed ──────────────────────────────▶ net/http
@@ -15,7 +15,7 @@
 // if one was requested. A certificate is read again when its files change, with new session
 // ticket keys, so a removed CA ends the resumption of sessions too.
 //
-// A Door whose requests are connections (HTTP+SSE, WebSocket) learns of a Shutdown when it
+// A Endpoint whose requests are connections (HTTP+SSE, WebSocket) learns of a Shutdown when it
 // begins. Shutdown answers new requests with 503 and waits until its context ends; then
 // requests in flight get 0.4 s to be answered with −31003, then clients that do not read are
 // cut, and it returns after 0.5 s at most. A response is begun once and never written without

@@ -14,17 +14,17 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// An Exchange is a request that has come in by a Door, and its answer. It answers
+// An Exchange is a request that has come in by a Endpoint, and its answer. It answers
 // once: by JSON, Accepted, Events, or the error that its handler returns.
 type Exchange struct {
 	W      http.ResponseWriter
 	R      *http.Request
 	Caller *dragoman.Caller // who makes the request
 
-	door     *Door
+	base     *Base
 	answered atomic.Bool // an answer has begun
 
-	// Guarded by door.mu:
+	// Guarded by base.mu:
 	onShutdown func(context.Context)
 	onAbort    func()
 	unwatch    func() // of the caller's proof; may be nil
@@ -43,7 +43,7 @@ func (x *Exchange) Context() context.Context { return dragoman.WithCaller(x.R.Co
 
 // Body returns the JSON text of the request. The error is a *[Refusal].
 func (x *Exchange) Body() ([]byte, error) {
-	return readBody(x.door.reading, x.W, x.R, x.door.Limits.Message())
+	return readBody(x.base.reading, x.W, x.R, x.base.Limits.Message())
 }
 
 // JSON answers with JSON text. There is no error: the client may be gone.
@@ -53,7 +53,7 @@ func (x *Exchange) JSON(status int, body []byte) {
 		case mayRetry(status):
 			setRetryAfter(x.W.Header(), errorOf(body))
 		case isMistake(status):
-			x.door.mistakes.Log(x.R, status, func() string {
+			x.base.mistakes.Log(x.R, status, func() string {
 				if e := errorOf(body); e != nil {
 					return e.Message
 				}
@@ -89,7 +89,7 @@ func (x *Exchange) NoContent() {
 // Events answers with an event stream. The error means that the client is gone.
 func (x *Exchange) Events() (*sse.Writer, error) {
 	x.answered.Store(true)
-	out, err := sse.Start(x.W, x.door.write)
+	out, err := sse.Start(x.W, x.base.write)
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.events = out
@@ -110,7 +110,7 @@ func (x *Exchange) begin() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if !x.isCut {
-		_ = http.NewResponseController(x.W).SetWriteDeadline(time.Now().Add(x.door.write))
+		_ = http.NewResponseController(x.W).SetWriteDeadline(time.Now().Add(x.base.write))
 	}
 	return true
 }
@@ -121,8 +121,8 @@ func (x *Exchange) refuse(err error) {
 	if !ok {
 		refusal = &Refusal{Status: http.StatusInternalServerError, Code: protocol.CodeInternal, Message: err.Error()}
 	}
-	if !x.door.mistakes.Log(x.R, refusal.status(), func() string { return refusal.Message }) {
-		x.door.Log.Debug("request refused", "method", redact.Clip(x.R.Method), "status", refusal.status(), "reason", redact.Clip(refusal.Message))
+	if !x.base.mistakes.Log(x.R, refusal.status(), func() string { return refusal.Message }) {
+		x.base.Log.Debug("request refused", "method", redact.Clip(x.R.Method), "status", refusal.status(), "reason", redact.Clip(refusal.Message))
 	}
 	if x.begin() {
 		refusal.Write(x.W)
@@ -153,7 +153,7 @@ const expiredWait = 10 * time.Second
 // at the end of its context what is not. The end of the caller's proof is such a
 // beginning too, for this exchange alone. f is called once.
 func (x *Exchange) OnShutdown(f func(context.Context)) {
-	d := x.door
+	d := x.base
 	if x.Caller.OnEnd != nil {
 		var once sync.Once
 		shutdown := f
@@ -183,15 +183,15 @@ func (x *Exchange) OnExpired(f func()) {
 		return
 	}
 	stop := x.Caller.OnEnd(f)
-	x.door.mu.Lock()
-	defer x.door.mu.Unlock()
+	x.base.mu.Lock()
+	defer x.base.mu.Unlock()
 	x.unwatch = stop
 }
 
 // OnAbort has f called when the exchange has had its time at Shutdown, and at once if
 // it has had it. f must not wait for anybody.
 func (x *Exchange) OnAbort(f func()) {
-	d := x.door
+	d := x.base
 	d.mu.Lock()
 	x.onAbort = f
 	d.mu.Unlock()
@@ -214,7 +214,7 @@ func (x *Exchange) OnLeave(f func()) bool {
 // Detach has the exchange go on when its handler has returned, as that of a connection
 // which is taken from net/http does: until release is called.
 func (x *Exchange) Detach() (release func()) {
-	d := x.door
+	d := x.base
 	x.answered.Store(true)
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -1,4 +1,4 @@
 package httpserver
 
 // Max returns how many requests are served at once.
-func (d *Door) Max() int { return d.max }
+func (d *Base) Max() int { return d.max }

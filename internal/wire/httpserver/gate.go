@@ -254,7 +254,7 @@ const preflightAge = "600"
 // and other credentials that a browser adds by itself are never allowed: nothing here
 // looks at them. A request without an origin costs no header.
 //
-// It may be called twice for a request, by who stands in front of a Door and by that.
+// It may be called twice for a request, by who stands in front of a Endpoint and by that.
 func AllowOrigin(w http.ResponseWriter, r *http.Request, headers ...string) bool {
 	h := w.Header()
 	if len(r.Header["Origin"]) == 0 {

@@ -205,7 +205,7 @@ func TestRefusalSaysHowToAllowTheValueButNotAllOfALongOne(t *testing.T) {
 }
 
 func TestAcceptedOriginsMayReadTheAnswer(t *testing.T) {
-	door := httpserver.NewDoor(&httpserver.DoorOptions{Origins: []string{"https://app.example.com"}})
+	endpoint := httpserver.NewBase(&httpserver.BaseOptions{Origins: []string{"https://app.example.com"}})
 	const preflight = "Access-Control-Request-Method"
 	for _, test := range []struct {
 		name    string
@@ -226,7 +226,7 @@ func TestAcceptedOriginsMayReadTheAnswer(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			w := httptest.NewRecorder()
 			served := false
-			door.Serve(w, test.request, func(*httpserver.Exchange) error { served = true; return nil })
+			endpoint.Serve(w, test.request, func(*httpserver.Exchange) error { served = true; return nil })
 			if done := !served && w.Code != http.StatusForbidden; done != test.done {
 				t.Errorf("answered: %t, want %t", done, test.done)
 			}
@@ -253,8 +253,8 @@ func TestPreflightAllowsTheHeadersOfMCP(t *testing.T) {
 	w := httptest.NewRecorder()
 	r := request("OPTIONS", "localhost", "Origin", "http://localhost:3000", "Access-Control-Request-Method", "POST",
 		"Access-Control-Request-Headers", "content-type, mcp-param-region,x-evil, mcp-param-, mcp-param-a b")
-	door := httpserver.NewDoor(&httpserver.DoorOptions{})
-	door.Serve(w, r, func(*httpserver.Exchange) error { t.Error("a preflight is served"); return nil })
+	endpoint := httpserver.NewBase(&httpserver.BaseOptions{})
+	endpoint.Serve(w, r, func(*httpserver.Exchange) error { t.Error("a preflight is served"); return nil })
 	for header, want := range map[string]string{
 		"Access-Control-Allow-Headers":  "Content-Type, Accept, Authorization, Mcp-Session-Id, MCP-Protocol-Version, Mcp-Method, Mcp-Name, Last-Event-ID, X-Request-Id, mcp-param-region",
 		"Access-Control-Expose-Headers": "Mcp-Session-Id, MCP-Protocol-Version, WWW-Authenticate, Retry-After, X-Request-Id",

@@ -80,7 +80,7 @@ type framed struct {
 	head    [frameHeaderLength]byte
 	got     int  // bytes of head that have come
 	skip    int  // bytes of the preface, or behind head, that are to come
-	data    bool // those may take their time: net/http bounds the preface, the doors bound bodies
+	data    bool // those may take their time: net/http bounds the preface, the endpoints bound bodies
 	block   bool // headers have begun that are not whole
 	waiting bool // late runs
 	resets  int

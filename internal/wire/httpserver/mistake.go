@@ -93,10 +93,10 @@ func withoutSecrets(reason string) string {
 	return strings.Join(parts, advice)
 }
 
-// Logger returns the logger for doors that share what bounds the log of mistakes.
+// Logger returns the logger for endpoints that share what bounds the log of mistakes.
 func (m *Mistakes) Logger() *slog.Logger { return slog.New(&mistakesHandler{m.log.Handler(), m}) }
 
-// A mistakesHandler is that of a logger by which doors find the mistakes that they share.
+// A mistakesHandler is that of a logger by which endpoints find the mistakes that they share.
 type mistakesHandler struct {
 	slog.Handler
 	mistakes *Mistakes

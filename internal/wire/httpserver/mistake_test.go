@@ -14,8 +14,8 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// refusing serves a request at a door that refuses it.
-func refusing(d *httpserver.Door, path string, refusal *httpserver.Refusal) {
+// refusing serves a request at an endpoint that refuses it.
+func refusing(d *httpserver.Base, path string, refusal *httpserver.Refusal) {
 	d.Serve(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, path, nil), func(*httpserver.Exchange) error { return refusal })
 }
 
@@ -23,12 +23,12 @@ func TestMistakesOfClientsAreLoggedOnceASecondForEachStatus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
 		shared := httpserver.NewMistakes(slog.New(slog.NewTextHandler(&out, nil)))
-		doors := []*httpserver.Door{
-			httpserver.NewDoor(&httpserver.DoorOptions{Trusted: true, Logger: shared.Logger()}), httpserver.NewDoor(&httpserver.DoorOptions{Trusted: true, Logger: shared.Logger()}),
+		endpoints := []*httpserver.Base{
+			httpserver.NewBase(&httpserver.BaseOptions{Trusted: true, Logger: shared.Logger()}), httpserver.NewBase(&httpserver.BaseOptions{Trusted: true, Logger: shared.Logger()}),
 		}
 		flood := func() {
 			for range 10 {
-				for _, d := range doors {
+				for _, d := range endpoints {
 					for _, status := range []int{400, 401, 403, 404, 405, 406, 413, 415} {
 						refusing(d, "/mcp", httpserver.Refuse(status, "send something else"))
 					}
@@ -53,7 +53,7 @@ func TestMistakesOfClientsAreLoggedOnceASecondForEachStatus(t *testing.T) {
 
 func TestWhatIsNoMistakeOfAClientIsNotLogged(t *testing.T) {
 	var out bytes.Buffer
-	d := httpserver.NewDoor(&httpserver.DoorOptions{Trusted: true, Logger: slog.New(slog.NewTextHandler(&out, nil))})
+	d := httpserver.NewBase(&httpserver.BaseOptions{Trusted: true, Logger: slog.New(slog.NewTextHandler(&out, nil))})
 	for _, status := range []int{408, 429, 500, 503} {
 		refusing(d, "/mcp", httpserver.Refuse(status, "no"))
 	}
@@ -70,7 +70,7 @@ func TestWhatIsNoMistakeOfAClientIsNotLogged(t *testing.T) {
 func TestMistakesAreLoggedWithoutSecretsAndCut(t *testing.T) {
 	const secret = "ghp_0123456789abcdefghijklmnopqrstuvwxyz"
 	var out bytes.Buffer
-	d := httpserver.NewDoor(&httpserver.DoorOptions{Trusted: true, Logger: slog.New(slog.NewTextHandler(&out, nil))})
+	d := httpserver.NewBase(&httpserver.BaseOptions{Trusted: true, Logger: slog.New(slog.NewTextHandler(&out, nil))})
 	refusing(d, "/mcp/"+secret+"?token="+secret, httpserver.Refuse(400, "Content-Type is %q\nlevel=ERROR", "token="+secret))
 	refusing(d, "/"+strings.Repeat("x", 10_000), httpserver.Refuse(404, "%s", strings.Repeat("y", 10_000)))
 	d.Serve(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/", nil), func(x *httpserver.Exchange) error {

@@ -82,7 +82,7 @@ func New(stream Stream, opts *Options) *Conn {
 // Start makes local answer and begins to read. It is called once.
 func (c *Conn) Start(local dragoman.Peer) {
 	if local == nil {
-		local = dragoman.Nobody
+		local = dragoman.NoPeer
 	}
 	c.local = local
 	c.started.Store(true)

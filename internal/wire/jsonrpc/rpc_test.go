@@ -81,7 +81,7 @@ func TestCallTakesNoLongerThanTheMaximum(t *testing.T) {
 				table := jsonrpc.NewCalls(10)
 				table.SetTimeout(10*time.Second, time.Minute)
 				began := time.Now()
-				o := begin(t, table, dragoman.Nobody)
+				o := begin(t, table, dragoman.NoPeer)
 				test.during(t, table, o)
 				err := <-o.ended
 				late, ok := errors.AsType[*dragoman.TimeoutError](err)
@@ -254,7 +254,7 @@ func TestInboxDeliversInOrderAndWhatWaitsAtClose(t *testing.T) {
 func TestRequestsAreRefusedByIDNumberAndDrain(t *testing.T) {
 	table := jsonrpc.NewRequests(2)
 	code := func(id string) int {
-		_, refusal := table.Begin(t.Context(), peertest.Parse(t, `{"jsonrpc":"2.0","id":`+id+`,"method":"a"}`), dragoman.Nobody)
+		_, refusal := table.Begin(t.Context(), peertest.Parse(t, `{"jsonrpc":"2.0","id":`+id+`,"method":"a"}`), dragoman.NoPeer)
 		if refusal == nil {
 			return 0
 		}
@@ -272,7 +272,7 @@ func TestRequestsAreRefusedByIDNumberAndDrain(t *testing.T) {
 func TestTableOfRequestsIsIdleWhenAllAnswersAreSent(t *testing.T) {
 	table := jsonrpc.NewRequests(2)
 	req := peertest.Parse(t, `{"jsonrpc":"2.0","id":1,"method":"a"}`)
-	r, _ := table.Begin(t.Context(), req, dragoman.Nobody)
+	r, _ := table.Begin(t.Context(), req, dragoman.NoPeer)
 	idle := func() bool {
 		select {
 		case <-table.Idle():
@@ -285,7 +285,7 @@ func TestTableOfRequestsIsIdleWhenAllAnswersAreSent(t *testing.T) {
 	if idle() {
 		t.Error("idle before the answer is sent")
 	}
-	next, refusal := table.Begin(t.Context(), req, dragoman.Nobody)
+	next, refusal := table.Begin(t.Context(), req, dragoman.NoPeer)
 	if refusal != nil {
 		t.Fatalf("the id is not free: %v", refusal)
 	}
@@ -328,7 +328,7 @@ func TestOversizeTellsWhatAMessageIsFromItsEnds(t *testing.T) {
 }
 
 func TestContextOfAQuestionEndsWithItAndWithItsCall(t *testing.T) {
-	o := begin(t, jsonrpc.NewCalls(10), dragoman.Nobody)
+	o := begin(t, jsonrpc.NewCalls(10), dragoman.NoPeer)
 	answered, done, _ := o.Ask(t.Context())
 	open, doneLater, _ := o.Ask(t.Context())
 	done()

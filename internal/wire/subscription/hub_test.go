@@ -28,7 +28,7 @@ func (r *recorder) Notify(_ context.Context, note *dragoman.Message) error {
 }
 
 func (r *recorder) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
-	return dragoman.Nobody.Call(ctx, req, from)
+	return dragoman.NoPeer.Call(ctx, req, from)
 }
 
 // take returns the notifications since the last time.
@@ -148,7 +148,7 @@ func TestNamesAndChangesOfAListenAreBounded(t *testing.T) {
 	for i := range 2 * subscription.MaxNames {
 		names = append(names, fmt.Sprint(i), fmt.Sprint(i), "")
 	}
-	l := newListen(t, dragoman.Nobody, dragoman.IntID(1), protocol.Interest{URIs: names, Tasks: names})
+	l := newListen(t, dragoman.NoPeer, dragoman.IntID(1), protocol.Interest{URIs: names, Tasks: names})
 	if len(l.Wanted.URIs) != subscription.MaxNames || len(l.Wanted.Tasks) != subscription.MaxNames || l.Wanted.URIs[1] != "1" {
 		t.Errorf("%d resources and %d tasks", len(l.Wanted.URIs), len(l.Wanted.Tasks))
 	}
@@ -162,7 +162,7 @@ func TestNamesAndChangesOfAListenAreBounded(t *testing.T) {
 	for i := range names {
 		names[i] += strings.Repeat("x", 1<<10)
 	}
-	l = newListen(t, dragoman.Nobody, dragoman.IntID(1), protocol.Interest{URIs: append(names, "short")})
+	l = newListen(t, dragoman.NoPeer, dragoman.IntID(1), protocol.Interest{URIs: append(names, "short")})
 	if got := l.Wanted.URIs; len(strings.Join(got, "")) > 256<<10 || len(got) < 200 || got[len(got)-1] != "short" {
 		t.Errorf("%d long names", len(got))
 	}

@@ -89,7 +89,7 @@ func (l *Sent) Notify(_ context.Context, note *dragoman.Message) error {
 
 // Call implements dragoman.Peer. A listen takes no requests.
 func (l *Sent) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
-	return dragoman.Nobody.Call(ctx, req, from)
+	return dragoman.NoPeer.Call(ctx, req, from)
 }
 
 // A sent is a listen of a Subscription.

@@ -324,7 +324,7 @@ func (c *Cache) failedFor(err error) time.Duration {
 	if errors.Is(err, dragoman.ErrClosed) {
 		return 0
 	}
-	if e, ok := errors.AsType[*dragoman.Error](err); ok && !protocol.IsOwn(e) {
+	if e, ok := errors.AsType[*dragoman.Error](err); ok && !protocol.IsGatewayError(e) {
 		return c.FailedFor
 	}
 	return c.LostFor

@@ -27,7 +27,7 @@ const (
 	overStdio = "stdio"
 )
 
-// A bridge is one era.Server with a door for each way.
+// A bridge is one era.Server with an endpoint for each way.
 type bridge struct {
 	dialers map[string]func() dragoman.Dialer
 }

@@ -35,7 +35,7 @@ func (w *journalingServer) Accept(ctx context.Context, client dragoman.Conn) (dr
 	return journalingPeer{peer, w}, err
 }
 
-// A journalingPeer is one door of a journalingServer.
+// A journalingPeer is one endpoint of a journalingServer.
 type journalingPeer struct {
 	dragoman.Peer
 	*journalingServer
@@ -94,11 +94,11 @@ func (y journalingPeer) tell(ctx context.Context, req *dragoman.Message, from dr
 
 // An httpHost is a journalingServer that is reached over Streamable HTTP.
 type httpHost struct {
-	server  *journalingServer
-	door    *streamable.Server
-	http    *http.Server
-	address string
-	served  chan struct{}
+	server   *journalingServer
+	endpoint *streamable.Server
+	http     *http.Server
+	address  string
+	served   chan struct{}
 }
 
 // listen opens an httpHost on an address, which may be "" for any.
@@ -114,9 +114,9 @@ func listen(t *testing.T, r protocol.Revision, j journal, address string) *httpH
 	w := newJournalingServer(r, j)
 	h := &httpHost{
 		server: w, address: l.Addr().String(), served: make(chan struct{}),
-		door: &streamable.Server{Sessions: w, Requests: journalingPeer{w.server.Requests(), w}},
+		endpoint: &streamable.Server{Sessions: w, Requests: journalingPeer{w.server.Requests(), w}},
 	}
-	h.http = &http.Server{Handler: h.door, ReadHeaderTimeout: patience}
+	h.http = &http.Server{Handler: h.endpoint, ReadHeaderTimeout: patience}
 	go func() { // ends with vanish
 		defer close(h.served)
 		_ = h.http.Serve(l)
@@ -134,6 +134,6 @@ func (h *httpHost) vanish() {
 	<-h.served
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel() // nobody waits for calls under way
-	_ = h.door.Shutdown(ctx)
+	_ = h.endpoint.Shutdown(ctx)
 	_ = h.server.server.Close()
 }

@@ -30,7 +30,7 @@ func exchange(t *testing.T, g *gatewaytest.Gateway, text string) (*http.Response
 	return resp, string(body)
 }
 
-// dial opens a connection to the HTTP door.
+// dial opens a connection to the HTTP endpoint.
 func dial(t *testing.T, g *gatewaytest.Gateway) net.Conn {
 	t.Helper()
 	c, err := net.DialTimeout("tcp", strings.TrimPrefix(g.Base, "http://"), gatewaytest.Patience)
@@ -121,8 +121,8 @@ func TestS10_MethodsTypesAndPathsAreChecked(t *testing.T) {
 	untouched(t, j)
 }
 
-// TestS11_EveryDoorKnowsItsOriginsAndHosts asks at each door with each origin and host.
-func TestS11_EveryDoorKnowsItsOriginsAndHosts(t *testing.T) {
+// TestS11_EveryEndpointKnowsItsOriginsAndHosts asks at each endpoint with each origin and host.
+func TestS11_EveryEndpointKnowsItsOriginsAndHosts(t *testing.T) {
 	t.Parallel() // with a gateway of its own
 	j := newJournal(t)
 	tokens := t.TempDir() + "/tokens"
@@ -134,14 +134,14 @@ func TestS11_EveryDoorKnowsItsOriginsAndHosts(t *testing.T) {
 	}})
 	g.Leave() // its probes have no token
 	right := strings.TrimPrefix(g.Base, "http://")
-	doors := []string{"POST /mcp", "GET /mcp", "DELETE /mcp", "OPTIONS /mcp", "GET /sse", "POST /messages", "POST /sse", "GET /ws", "POST /call/count", "GET /call", "GET /status", "GET /healthz", "GET /readyz", "GET /", "GET /reload"}
+	endpoints := []string{"POST /mcp", "GET /mcp", "DELETE /mcp", "OPTIONS /mcp", "GET /sse", "POST /messages", "POST /sse", "GET /ws", "POST /call/count", "GET /call", "GET /status", "GET /healthz", "GET /readyz", "GET /", "GET /reload"}
 	for _, base := range []string{"/servers/" + server, "/groups/all"} {
-		for _, d := range doors[:10] {
-			doors = append(doors, strings.Replace(d, " ", " "+base, 1))
+		for _, d := range endpoints[:10] {
+			endpoints = append(endpoints, strings.Replace(d, " ", " "+base, 1))
 		}
 	}
 	foreign := []string{"http://evil.example", "null", "http://localhost.evil.com", "http://127.0.0.1.nip.io", "https://evil.example:8443", "http://[::1].evil.example", "file://", "chrome-extension://abc", "http://localhost@evil.example", "evil.example", ""}
-	for _, d := range doors {
+	for _, d := range endpoints {
 		method, path, _ := strings.Cut(d, " ")
 		ask := func(host, origin string, present bool) (*http.Response, string) {
 			t.Helper()

@@ -216,11 +216,11 @@ func direct(t *testing.T, rules []string, got record) []route {
 	g.Leave()
 	all := overHTTP("run", g.Base, "", true)
 	server := builtin.New(&builtin.Options{Revisions: []protocol.Revision{protocol.LatestLegacy}})
-	door := &streamable.Server{Sessions: server}
-	web := httptest.NewServer(got.before(door))
+	endpoint := &streamable.Server{Sessions: server}
+	web := httptest.NewServer(got.before(endpoint))
 	t.Cleanup(func() {
 		_ = server.Close()
-		_ = door.Close()
+		_ = endpoint.Close()
 		web.Close()
 	})
 	for _, era := range gatewaytest.Eras {

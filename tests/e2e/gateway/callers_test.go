@@ -39,7 +39,7 @@ type job struct {
 }
 
 // start does everything that leaves an id, and leaves it under way.
-func (p *party) start(d *door, m *meeting, word string, follow bool) *job {
+func (p *party) start(d *endpoint, m *meeting, word string, follow bool) *job {
 	p.Helper()
 	j := &job{conversation: p.enter(d, m.server, ""), journal: m.journal, word: word, key: p.Name() + " " + d.String() + " " + word}
 	j.mustSay("echo", object{"text": word}, word)
@@ -68,7 +68,7 @@ func (p *party) start(d *door, m *meeting, word string, follow bool) *job {
 func (j *job) mustSay(tool string, arguments object, want string) {
 	j.Helper()
 	if got := j.tool(tool, arguments); !strings.Contains(got, `"text":"`+want+`"`) {
-		j.Errorf("%s: %s says %s", j.door, tool, got)
+		j.Errorf("%s: %s says %s", j.endpoint, tool, got)
 	}
 }
 
@@ -83,7 +83,7 @@ func (j *job) subscribe(follow bool) {
 	if follow {
 		uri = watched
 	}
-	if j.door.era == protocol.Modern {
+	if j.endpoint.era == protocol.Modern {
 		j.begin(protocol.MethodListen, object{"notifications": object{"toolsListChanged": true, "resourceSubscriptions": []string{uri}}})
 		j.await("an acknowledgement", 0, func(text string) bool { return strings.Contains(text, protocol.NoteAcknowledged) })
 		return
@@ -96,7 +96,7 @@ func (j *job) askTwice(m *meeting) {
 	j.Helper()
 	mine := object{"action": "accept", "content": object{"name": j.word}}
 	var first string
-	if j.asking = j.begin(protocol.MethodCallTool, j.calling(twice, nil)); j.door.era == protocol.Modern {
+	if j.asking = j.begin(protocol.MethodCallTool, j.calling(twice, nil)); j.endpoint.era == protocol.Modern {
 		first = j.answer(j.asking, 0)
 	} else {
 		first = j.await("a question", 0, func(text string) bool {
@@ -105,11 +105,11 @@ func (j *job) askTwice(m *meeting) {
 	}
 	if !strings.Contains(first, "Step 1") {
 		if j.asking = 0; !m.deaf() {
-			j.Errorf("%s: nobody is asked: %s", j.door, first)
+			j.Errorf("%s: nobody is asked: %s", j.endpoint, first)
 		}
 		return
 	}
-	if j.door.era == protocol.Modern {
+	if j.endpoint.era == protocol.Modern {
 		j.asking = j.proceed(first, mine)
 		j.asked = j.answer(j.asking, 0)
 	} else {
@@ -117,7 +117,7 @@ func (j *job) askTwice(m *meeting) {
 		j.asked = j.await("a second question", 0, func(text string) bool { return strings.Contains(text, "Step 2") })
 	}
 	if !strings.Contains(j.asked, "Step 2") {
-		j.Fatalf("%s: the second question is %s", j.door, j.asked)
+		j.Fatalf("%s: the second question is %s", j.endpoint, j.asked)
 	}
 }
 
@@ -163,25 +163,25 @@ func (j *job) finish() {
 	j.Helper()
 	j.journal.Write(fault.Released, j.key)
 	if got := j.answer(j.held, 0); !strings.Contains(got, `"text":"`+j.word+`"`) {
-		j.Errorf("%s: the call that was held is answered with %s", j.door, got)
+		j.Errorf("%s: the call that was held is answered with %s", j.endpoint, got)
 	}
 	if gone := j.journal.Of(fault.Cancelled, j.key); len(gone) > 0 {
-		j.Errorf("%s: the call that was held was cancelled", j.door)
+		j.Errorf("%s: the call that was held was cancelled", j.endpoint)
 	}
 	if j.asking != 0 {
 		answer := object{"action": "accept", "content": object{"color": j.word}}
-		if j.door.era == protocol.Modern {
+		if j.endpoint.era == protocol.Modern {
 			j.asking = j.proceed(j.asked, answer)
 		} else {
 			j.reply(j.asked, answer)
 		}
 		if got := j.answer(j.asking, 0); !strings.Contains(got, j.word+" likes "+j.word) {
-			j.Errorf("%s: the call that asked is answered with %s", j.door, got)
+			j.Errorf("%s: the call that asked is answered with %s", j.endpoint, got)
 		}
 	}
 	if j.list != 0 {
 		if got := j.ask(protocol.MethodListResources, object{"cursor": member(j.answer(j.list, 0), "nextCursor")}); !strings.Contains(got, `"resources"`) {
-			j.Errorf("%s: the second page is %.300s", j.door, got)
+			j.Errorf("%s: the second page is %.300s", j.endpoint, got)
 		}
 	}
 	j.mustSay("echo", object{"text": j.word}, j.word)
@@ -197,12 +197,12 @@ func (j *job) goesBack(word string) {
 	j.Helper()
 	ids := slices.DeleteFunc(j.eventIDs(), func(id string) bool { return strings.HasPrefix(id, "0_") }) // which is open
 	if len(ids) == 0 {
-		j.Fatalf("%s: there was no event", j.door)
+		j.Fatalf("%s: there was no event", j.endpoint)
 	}
 	h := j.header.Clone()
 	h.Set(protocol.HeaderLastEventID, ids[0])
-	if got := j.raw(http.MethodGet, j.g.URL(j.server, j.door.path), h, ""); !strings.Contains(got, word) {
-		j.Errorf("%s: a stream goes on with %s", j.door, got)
+	if got := j.raw(http.MethodGet, j.g.URL(j.server, j.endpoint.path), h, ""); !strings.Contains(got, word) {
+		j.Errorf("%s: a stream goes on with %s", j.endpoint, got)
 	}
 }
 
@@ -248,7 +248,7 @@ func (m *meeting) upstream(t *testing.T) (address string) {
 	return "tcp:" + l.Addr().String()
 }
 
-// TestS23_S27_NothingOfOneCallerReachesAnother has one caller use every door, and another one try every
+// TestS23_S27_NothingOfOneCallerReachesAnother has one caller use every endpoint, and another one try every
 // id that the first was sent, wherever an id is taken: it is sent nothing that is not its own,
 // its answers are those to ids that nobody has, and the first one does not notice.
 func TestS23_S27_NothingOfOneCallerReachesAnother(t *testing.T) {
@@ -317,7 +317,7 @@ func (m *meeting) run(t *testing.T, g *gatewaytest.Gateway, proofs []string, lin
 	bystander := &party{T: t, ctx: ctx, g: g, web: web, proof: proofs[1]}
 	thief := &party{T: t, ctx: ctx, g: g, web: web, proof: proofs[1], lines: lines, whole: true}
 	var jobs, others []*job
-	for _, d := range doors {
+	for _, d := range endpoints {
 		others = append(others, bystander.start(d, m, other, false))
 		jobs = append(jobs, victim.start(d, m, mine, true))
 	}
@@ -421,7 +421,7 @@ type place struct {
 func (p *party) steal(m *meeting, jobs []*job, ids []any, secret map[string]bool) {
 	p.Helper()
 	places := p.overHTTP(m, jobs)
-	for _, d := range slices.Concat(doors, byLines) {
+	for _, d := range slices.Concat(endpoints, byLines) {
 		switch {
 		case d.open == nil, slices.Contains(byLines, d) && m.server != "": // lines lead to all servers
 			continue
@@ -477,7 +477,7 @@ const here = "HERE"
 
 // overHTTP returns the places in requests over HTTP.
 func (p *party) overHTTP(m *meeting, jobs []*job) (places []place) {
-	own := p.enter(doors[0], m.server, "")
+	own := p.enter(endpoints[0], m.server, "")
 	p.mu.Lock()
 	mine := own.header.Get(protocol.HeaderSession)
 	p.mu.Unlock()
@@ -571,7 +571,7 @@ func (p *party) raw(method, url string, header http.Header, body string) string 
 // places returns those in messages of a conversation.
 func (v *conversation) places() (places []place) {
 	add := func(name string, acts bool, texts func(id any) []string, until func(id any) func(text string) bool) {
-		places = append(places, place{name + " by " + v.door.String(), acts, func(id any) string {
+		places = append(places, place{name + " by " + v.endpoint.String(), acts, func(id any) string {
 			n := len(v.since(0))
 			for _, text := range texts(id) {
 				v.send(text)
@@ -606,7 +606,7 @@ func (v *conversation) places() (places []place) {
 	add("a request", true, func(id any) []string {
 		return one(v.numbered(id, protocol.MethodCallTool, v.calling("echo", object{"text": "y"})))
 	}, func(id any) func(string) bool { return answers(named(id)) })
-	if v.door.tools {
+	if v.endpoint.tools {
 		return places
 	}
 	says := func(format string) func(id any) []string {
@@ -626,7 +626,7 @@ func (v *conversation) places() (places []place) {
 		request("the task of "+method, method, func(id any) object { return object{"taskId": fmt.Sprint(id), "inputResponses": object{}} })
 	}
 	request("a resource", protocol.MethodUnsubscribe, func(id any) object { return object{"uri": fmt.Sprint(id)} })
-	if v.door.era == protocol.Legacy {
+	if v.endpoint.era == protocol.Legacy {
 		return places
 	}
 	request("the state of a call", protocol.MethodCallTool, func(id any) object {

@@ -177,14 +177,14 @@ func (p *party) fetch(req *http.Request, begin func(*http.Response), take func(e
 	}
 }
 
-// A conversation is one of a party, through one door and in one era.
+// A conversation is one of a party, through one endpoint and in one era.
 type conversation struct {
 	*party
-	door   *door
-	server string
-	prefix string // of the names of tools
-	send   func(text string)
-	header http.Header // of its requests over HTTP
+	endpoint *endpoint
+	server   string
+	prefix   string // of the names of tools
+	send     func(text string)
+	header   http.Header // of its requests over HTTP
 
 	mu   sync.Mutex
 	got  []string      // messages; guarded by mu
@@ -192,8 +192,8 @@ type conversation struct {
 	next int           // id of the last request
 }
 
-// A door is one way into a gateway.
-type door struct {
+// An endpoint is one way into a gateway.
+type endpoint struct {
 	name string
 	era  protocol.Era
 	path string
@@ -203,8 +203,8 @@ type door struct {
 	tools bool // it knows calls of tools alone
 }
 
-// doors are all ways into a gateway that carry messages.
-var doors = []*door{
+// endpoints are all ways into a gateway that carry messages.
+var endpoints = []*endpoint{
 	{name: "Streamable HTTP", era: protocol.Legacy, path: "mcp", open: (*conversation).overHTTP},
 	{name: "Streamable HTTP", era: protocol.Modern, path: "mcp", open: (*conversation).overHTTP},
 	{name: "HTTP+SSE", era: protocol.Legacy, path: "sse", open: (*conversation).overSSE},
@@ -216,17 +216,17 @@ var doors = []*door{
 }
 
 // byLines is the way by which users of this machine come.
-var byLines = []*door{
+var byLines = []*endpoint{
 	{name: "lines", era: protocol.Legacy, open: (*conversation).overLines},
 	{name: "lines", era: protocol.Modern, open: (*conversation).overLines},
 }
 
-func (d *door) String() string { return d.name + ", " + d.era.String() }
+func (d *endpoint) String() string { return d.name + ", " + d.era.String() }
 
 // enter opens a conversation, with the handshake if its era has one.
-func (p *party) enter(d *door, server, prefix string) *conversation {
+func (p *party) enter(d *endpoint, server, prefix string) *conversation {
 	p.Helper()
-	v := &conversation{party: p, door: d, server: server, prefix: prefix, header: http.Header{}, more: make(chan struct{})}
+	v := &conversation{party: p, endpoint: d, server: server, prefix: prefix, header: http.Header{}, more: make(chan struct{})}
 	d.open(v)
 	if d.era == protocol.Legacy {
 		v.ask(protocol.MethodInitialize, object{
@@ -270,7 +270,7 @@ func (v *conversation) await(what string, from int, is func(text string) bool) s
 		select {
 		case <-more:
 		case <-late:
-			v.Fatalf("%s: waited in vain for %s; got %q", v.door, what, got)
+			v.Fatalf("%s: waited in vain for %s; got %q", v.endpoint, what, got)
 		}
 	}
 }
@@ -285,9 +285,9 @@ func (v *conversation) numbered(id any, method string, params object) string {
 	if params = maps.Clone(params); params == nil {
 		params = object{}
 	}
-	if v.door.tools {
+	if v.endpoint.tools {
 		text, _ := json.Marshal(object{"id": id, "name": params["name"], "arguments": params["arguments"]})
-		if v.door.path == "call" {
+		if v.endpoint.path == "call" {
 			text, _ = json.Marshal(object{"jsonrpc": "2.0", "id": id, "method": method, "params": params})
 		}
 		return string(text)
@@ -296,7 +296,7 @@ func (v *conversation) numbered(id any, method string, params object) string {
 	if method == protocol.MethodCallTool {
 		meta[protocol.MetaProgressToken] = fmt.Sprintf("token-%v", id)
 	}
-	if v.door.era == protocol.Modern {
+	if v.endpoint.era == protocol.Modern {
 		meta = with(meta, object{
 			protocol.MetaProtocolVersion: protocol.Latest.String(), protocol.MetaClientInfo: object{"name": "guest", "version": "1"},
 			protocol.MetaClientCapabilities: object{"sampling": object{}, "roots": object{}, "elicitation": object{}},
@@ -355,7 +355,7 @@ func (v *conversation) calling(name string, arguments object) object {
 }
 
 // overHTTP has each message be a POST. What comes for it, and a status that is no success, are taken.
-func (v *conversation) overHTTP() { v.post(v.g.URL(v.server, v.door.path)) }
+func (v *conversation) overHTTP() { v.post(v.g.URL(v.server, v.endpoint.path)) }
 
 func (v *conversation) post(to string) {
 	v.send = func(text string) {
@@ -370,7 +370,7 @@ func (v *conversation) post(to string) {
 			status := 0
 			err := v.fetch(req, func(resp *http.Response) {
 				status = resp.StatusCode
-				if id := resp.Header.Get(protocol.HeaderSession); id != "" && v.door.path == "mcp" {
+				if id := resp.Header.Get(protocol.HeaderSession); id != "" && v.endpoint.path == "mcp" {
 					v.mu.Lock()
 					v.header.Set(protocol.HeaderSession, id)
 					v.mu.Unlock()
@@ -399,10 +399,10 @@ func (v *conversation) headers(m *dragoman.Message) http.Header {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	h := v.header.Clone()
-	if v.door.path != "mcp" {
+	if v.endpoint.path != "mcp" {
 		return h
 	}
-	if v.door.era == protocol.Legacy {
+	if v.endpoint.era == protocol.Legacy {
 		h.Set(protocol.HeaderVersion, protocol.LatestLegacy.String())
 		return h
 	}
@@ -439,17 +439,17 @@ func (v *conversation) listen(method, url string, first func(e event)) {
 	select {
 	case status := <-opened:
 		if status != http.StatusOK {
-			v.Fatalf("%s: the stream gets %d", v.door, status)
+			v.Fatalf("%s: the stream gets %d", v.endpoint, status)
 		}
 	case <-time.After(gatewaytest.Patience):
-		v.Fatalf("%s: no stream", v.door)
+		v.Fatalf("%s: no stream", v.endpoint)
 	}
 }
 
 // overSSE has a stream tell where messages are posted.
 func (v *conversation) overSSE() {
 	endpoint := make(chan string, 1)
-	at := v.g.URL(v.server, v.door.path)
+	at := v.g.URL(v.server, v.endpoint.path)
 	v.listen(http.MethodGet, at, func(e event) { endpoint <- e.data })
 	base, err := url.Parse(at)
 	if err != nil {
@@ -464,7 +464,7 @@ func (v *conversation) overSSE() {
 
 // overSocket opens a WebSocket.
 func (v *conversation) overSocket() {
-	path := strings.TrimPrefix(v.g.URL(v.server, v.door.path), v.g.Base)
+	path := strings.TrimPrefix(v.g.URL(v.server, v.endpoint.path), v.g.Base)
 	socket, resp := v.g.Upgrade(path, "Authorization: Bearer "+v.proof)
 	if socket == nil {
 		v.Fatal(resp.Status)

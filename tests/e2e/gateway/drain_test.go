@@ -154,7 +154,7 @@ func (s *fixture) notReady(since time.Time) {
 }
 
 // turnedAway fails the test unless a gateway that stops refuses what is new, by
-// every door.
+// every endpoint.
 func (s *fixture) turnedAway(used *session) {
 	s.Helper()
 	used.t = s.T

@@ -81,7 +81,7 @@ func TestS41_OutOfDescriptors(t *testing.T) {
 		go func() { waiting <- echoesOnce(ctx, d) }() // ends with ctx
 	}
 	gatewaytest.Eventually(t, func() error {
-		if n := strings.Count(g.Said(), "cannot accept clients"); n < 2 {
+		if n := strings.Count(g.Stderr(), "cannot accept clients"); n < 2 {
 			return fmt.Errorf("%d of 2 sockets for lines cannot accept clients", n)
 		}
 		return nil
@@ -168,7 +168,7 @@ func TestS41_OutOfDisk(t *testing.T) {
 		return nil
 	})
 	gatewaytest.Eventually(t, func() error { // lines gather for a moment before they are written
-		said := g.Said()
+		said := g.Stderr()
 		told, over := strings.Count(said, "the state is not written"), strings.Count(said, "the state is written again")
 		if told == 0 || told > 3 || over != told {
 			return fmt.Errorf("it says %d times that the state is not written, and %d times that it is again", told, over)

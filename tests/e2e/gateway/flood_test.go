@@ -19,7 +19,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// A flood is what many send to the door of one server.
+// A flood is what many send to the endpoint of one server.
 type flood struct {
 	*testing.T
 	ctx  context.Context

@@ -78,7 +78,7 @@ func raw(t *testing.T, g *gatewaytest.Gateway) (net.Conn, *bufio.Reader) {
 	t.Helper()
 	found := regexp.MustCompile(`tcp:(127\.0\.0\.1:\d+) \(lines\)`).FindStringSubmatch(g.Await("ready: "))
 	if found == nil {
-		t.Fatalf("it takes no lines:\n%s", g.Said())
+		t.Fatalf("it takes no lines:\n%s", g.Stderr())
 	}
 	c, err := net.DialTimeout("tcp", found[1], gatewaytest.Patience)
 	if err != nil {
@@ -94,17 +94,17 @@ const hello = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocol
 // helloText is initialize.
 func helloText() string { return fmt.Sprintf(hello, protocol.LatestLegacy) }
 
-// everyDoor starts a gateway with HTTP, WebSocket and lines.
-func everyDoor(t *testing.T, j fault.Journal) *gatewaytest.Gateway {
+// everyEndpoint starts a gateway with HTTP, WebSocket and lines.
+func everyEndpoint(t *testing.T, j fault.Journal) *gatewaytest.Gateway {
 	t.Helper()
 	return gatewaytest.Run(t, append([]string{"--listen", "tcp:127.0.0.1:0"}, runArguments(t, child(t, fault.Legacy, j))...)...)
 }
 
-// TestS01_WhatIsNotJSONIsRefusedAtEveryDoor sends what is no JSON, and what is JSON and no
+// TestS01_WhatIsNotJSONIsRefusedAtEveryEndpoint sends what is no JSON, and what is JSON and no
 // message, as a body, as a text of a WebSocket and as a line.
-func TestS01_WhatIsNotJSONIsRefusedAtEveryDoor(t *testing.T) {
+func TestS01_WhatIsNotJSONIsRefusedAtEveryEndpoint(t *testing.T) {
 	t.Parallel() // with a gateway of its own
-	g := everyDoor(t, newJournal(t))
+	g := everyEndpoint(t, newJournal(t))
 	ctx := gatewaytest.Hurry(t, gatewaytest.Patience)
 	v := openSession(ctx, t, g, "")
 	socket, _ := g.Upgrade("/ws")
@@ -164,12 +164,12 @@ func TestS01_WhatIsNotJSONIsRefusedAtEveryDoor(t *testing.T) {
 		n++
 	}
 	if took := time.Since(began); gatewaytest.Exceeds(took, 5*time.Second) {
-		t.Errorf("%d texts by three doors take %v", n, took)
+		t.Errorf("%d texts by three endpoints take %v", n, took)
 	}
 	const ping = `{"jsonrpc":"2.0","id":7,"method":"ping"}`
-	for door, got := range map[string]string{"POST": read(t, v.post(ctx, ping)), "WebSocket": socket.Ask(t, ping), "line": line(ping)} {
+	for endpoint, got := range map[string]string{"POST": read(t, v.post(ctx, ping)), "WebSocket": socket.Ask(t, ping), "line": line(ping)} {
 		if !strings.Contains(got, `"result"`) {
-			t.Errorf("%s after all that: %s", door, got)
+			t.Errorf("%s after all that: %s", endpoint, got)
 		}
 	}
 }
@@ -207,11 +207,11 @@ var smuggled = []string{
 }
 
 // TestS02_RequestsThatTwoReadersTakeForOthersAreNotCarriedOut sends requests with names
-// that are there twice or in another case, at every door and in both eras.
+// that are there twice or in another case, at every endpoint and in both eras.
 func TestS02_RequestsThatTwoReadersTakeForOthersAreNotCarriedOut(t *testing.T) {
 	t.Parallel() // with a gateway of its own
 	j := newJournal(t)
-	g := everyDoor(t, j)
+	g := everyEndpoint(t, j)
 	ctx := gatewaytest.Hurry(t, gatewaytest.Patience)
 	v := openSession(ctx, t, g, "")
 	socket, _ := g.Upgrade("/ws")
@@ -270,7 +270,7 @@ func modernCall(t *testing.T, tool string, arguments object) string {
 // pairs and NULs.
 func TestS03_EncodingsAreCheckedAndPassUnchanged(t *testing.T) {
 	t.Parallel() // with a gateway of its own
-	g := everyDoor(t, newJournal(t))
+	g := everyEndpoint(t, newJournal(t))
 	ctx := gatewaytest.Hurry(t, gatewaytest.Patience)
 	v := openSession(ctx, t, g, "")
 	utf16 := func(s string) string {
@@ -367,7 +367,7 @@ func TestS04_BombsCostLittle(t *testing.T) {
 // revision that was agreed on.
 func TestS06_ShapesAreThoseOfTheRevision(t *testing.T) {
 	t.Parallel() // with a gateway of its own
-	g := everyDoor(t, newJournal(t))
+	g := everyEndpoint(t, newJournal(t))
 	ctx := gatewaytest.Hurry(t, gatewaytest.Patience)
 	v := openSession(ctx, t, g, "")
 	meta := fmt.Sprintf(`"_meta":{%q:%q,%q:{},%q:{"name":"raw","version":"1"}}`,

@@ -52,13 +52,13 @@ func TestS07_Pain29_NoiseOnStdoutDoesNoHarm(t *testing.T) {
 	fixtures(t, nil, func(s *fixture) {
 		c := s.enter(gatewaytest.HTTP)
 		const noise = "this is no message"
-		before := strings.Count(s.Said(), noise)
+		before := strings.Count(s.Stderr(), noise)
 		for _, n := range []int{3, gatewaytest.Few(10_000)} {
 			if got := says(s.ctx, s.T, c, "garbage", object{"n": n}); got != "after the garbage" {
 				s.Errorf("after %d lines of garbage it says %q", n, got)
 			}
 		}
-		if said := strings.Count(s.Said(), noise) - before; said > 200 {
+		if said := strings.Count(s.Stderr(), noise) - before; said > 200 {
 			s.Errorf("%d lines of it are in the log", said)
 		}
 		for tool, want := range map[string]string{

@@ -226,7 +226,7 @@ func TestS37_ServerHasItsShare(t *testing.T) {
 func waited(t *testing.T, g *gatewaytest.Gateway) {
 	t.Helper()
 	least, most := time.Hour, time.Duration(0)
-	for line := range strings.Lines(g.Said()) {
+	for line := range strings.Lines(g.Stderr()) {
 		_, rest, ok := strings.Cut(line, " took=")
 		if took, _, _ := strings.Cut(rest, " "); ok && strings.Contains(line, "under way") {
 			d, err := time.ParseDuration(took)

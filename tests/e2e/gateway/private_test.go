@@ -51,14 +51,14 @@ func TestS56_NoSecretAndNoTrickReachesTheLog(t *testing.T) {
 	}
 	_, status := g.Control("/status")
 	_, public := g.Get("/status")
-	for where, text := range map[string]string{"the log": g.Said(), "the status": status, "the public status": public} {
+	for where, text := range map[string]string{"the log": g.Stderr(), "the status": status, "the public status": public} {
 		for _, word := range []string{secret, filed, hidden} {
 			if strings.Contains(text, word) {
 				t.Errorf("%s holds %q", where, word)
 			}
 		}
 	}
-	for line := range strings.Lines(g.Said()) {
+	for line := range strings.Lines(g.Stderr()) {
 		if strings.HasPrefix(line, `{"level":"error","msg":"forged"`) || strings.HasPrefix(line, "level=ERROR msg=forged") || strings.Contains(line, "\x1b") {
 			t.Errorf("the log has the line %q", line)
 		}
@@ -74,7 +74,7 @@ func TestS56_VariableThatIsNotSetIsNamed(t *testing.T) {
 	if status := p.Wait(gatewaytest.Patience); status == 0 {
 		t.Error("it is taken for right")
 	}
-	if said := p.Said(); !strings.Contains(said, "NOT_SET_AT_ALL") || strings.Contains(said, "hush-hush") {
+	if said := p.Stderr(); !strings.Contains(said, "NOT_SET_AT_ALL") || strings.Contains(said, "hush-hush") {
 		t.Errorf("it says %s", said)
 	}
 }

@@ -36,10 +36,10 @@ func TestS48_ReloadTouchesOnlyWhatChanged_Pain32(t *testing.T) {
 			reload := func(config object, says string) {
 				t.Helper()
 				g.Write(config)
-				n := strings.Count(g.Said(), says)
+				n := strings.Count(g.Stderr(), says)
 				g.Signal(syscall.SIGHUP)
 				gatewaytest.Eventually(t, func() error {
-					if strings.Count(g.Said(), says) == n {
+					if strings.Count(g.Stderr(), says) == n {
 						return fmt.Errorf("it does not say %q", says)
 					}
 					return nil
@@ -122,12 +122,12 @@ func TestS48_ManyReloadsLeaveNothingBehind(t *testing.T) {
 			continue
 		}
 		gatewaytest.Eventually(t, func() error {
-			if got := strings.Count(g.Said(), "configuration reloaded"); got <= read {
+			if got := strings.Count(g.Stderr(), "configuration reloaded"); got <= read {
 				return fmt.Errorf("it was read again %d times", got)
 			}
 			return nil
 		})
-		read = strings.Count(g.Said(), "configuration reloaded")
+		read = strings.Count(g.Stderr(), "configuration reloaded")
 	}
 	gatewaytest.Eventually(t, func() error {
 		text, err := enter(ctx, t, g, "b", gatewaytest.HTTP, protocol.Modern).Tool(ctx, "whoami", nil)

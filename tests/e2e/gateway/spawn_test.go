@@ -182,15 +182,15 @@ func TestS36_ServersThatMustNotBeStartedAreLeftOut(t *testing.T) {
 			g := gatewaytest.Serve(t, &gatewaytest.Options{Config: config, Launch: with})
 			line := g.Await("left out because of errors")
 			for _, name := range names {
-				if !strings.Contains(line, name) || !strings.Contains(g.Said(), "servers."+name) {
+				if !strings.Contains(line, name) || !strings.Contains(g.Stderr(), "servers."+name) {
 					t.Errorf("nothing is said of %s: %s", name, line)
 				}
 			}
 			ctx := gatewaytest.Hurry(t, gatewaytest.Patience)
 			echoes(ctx, t, enter(ctx, t, g, "other", gatewaytest.HTTP, protocol.Legacy), "the others start")
 			check := gatewaytest.Start(t, with, "config", "check", g.File)
-			if status := check.Wait(gatewaytest.Patience); status == 0 || !strings.Contains(check.Said(), c.says) {
-				t.Errorf("config check ends with %d and says:\n%s", status, check.Said())
+			if status := check.Wait(gatewaytest.Patience); status == 0 || !strings.Contains(check.Stderr(), c.says) {
+				t.Errorf("config check ends with %d and says:\n%s", status, check.Stderr())
 			}
 			if _, err := os.Stat(mark); err == nil {
 				t.Error("a program was run that must not be")
@@ -241,18 +241,18 @@ func TestS36_ServerInASandboxCannotReachTheRest(t *testing.T) {
 	}}, Flags: []string{"--debug"}})
 	const denied, without = "Permission denied", "its sandbox cannot be had"
 	gatewaytest.Eventually(t, func() error {
-		if !strings.Contains(g.Said(), denied) && !strings.Contains(g.Said(), without) {
+		if !strings.Contains(g.Stderr(), denied) && !strings.Contains(g.Stderr(), without) {
 			return errors.New("the server has not tried yet")
 		}
 		return nil
 	})
-	if strings.Contains(g.Said(), without) {
+	if strings.Contains(g.Stderr(), without) {
 		g.Leave()
 		t.Skip("the kernel has no Landlock that would do")
 	}
 	ctx := gatewaytest.Hurry(t, gatewaytest.Patience)
 	echoes(ctx, t, enter(ctx, t, g, "other", gatewaytest.HTTP, protocol.Legacy), "it works in there")
-	if strings.Contains(g.Said(), "hush") || strings.Contains(g.Said(), "wrote") {
+	if strings.Contains(g.Stderr(), "hush") || strings.Contains(g.Stderr(), "wrote") {
 		t.Error("a server has left its sandbox")
 	}
 	if _, err := os.Stat(secret + ".new"); err == nil {

@@ -142,9 +142,9 @@ func contains(names []string, name string) bool {
 	return false
 }
 
-// TestPain33_EveryServerByEveryDoor has a file as hosts have it, and clients of all
-// kinds of doors.
-func TestPain33_EveryServerByEveryDoor(t *testing.T) {
+// TestPain33_EveryServerByEveryEndpoint has a file as hosts have it, and clients of all
+// kinds of endpoints.
+func TestPain33_EveryServerByEveryEndpoint(t *testing.T) {
 	t.Parallel() // with a gateway of its own
 	j := newJournal(t)
 	modern := remote(t, fault.Modern, j)

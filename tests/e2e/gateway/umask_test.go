@@ -59,7 +59,7 @@ func TestCommandsWriteWhatIsOursAloneWhateverTheUmask(t *testing.T) {
 	open := gatewaytest.Launch{Prefix: []string{"sh", "-c", `umask 0; exec "$@"`, "sh"}}
 	p := gatewaytest.Start(t, open, "token", "new", "--name", "ci", "--file", filepath.Join(dir, "new", "tokens.json"))
 	if status := p.Wait(gatewaytest.Patience); status != 0 {
-		t.Fatalf("it ends with status %d: %s", status, p.Said())
+		t.Fatalf("it ends with status %d: %s", status, p.Stderr())
 	}
 	p = gatewaytest.Start(t, open, "run", "--listen", "unix:"+filepath.Join(dir, "socket"), "--", gatewaytest.Binary(t), "everything")
 	p.Await("ready: ")

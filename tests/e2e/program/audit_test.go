@@ -134,10 +134,10 @@ func TestAuditCommandsShowRecordsAndFindWhatIsWrong(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ada := audit.Who{Principal: "ada", Address: "192.0.2.1"}
-	l.Record(audit.Event{Kind: audit.Call, Who: ada, Server: "files", Method: "tools/call", Name: "read", Outcome: audit.Answered, Duration: 1500 * time.Microsecond, In: 5})
-	l.Record(audit.Event{Kind: audit.Call, Who: ada, Server: "search", Name: "x\n\x1b[2J\u202ey", Outcome: audit.Denied, Rule: "not offered", Code: -32602})
-	l.Record(audit.Event{Kind: audit.Call, Time: time.Now().Add(-48 * time.Hour), Who: audit.Who{Address: "192.0.2.2"}, Server: "files", Name: "old", Outcome: audit.Unknown})
+	ada := audit.Caller{Principal: "ada", Address: "192.0.2.1"}
+	l.Record(audit.Event{Kind: audit.Call, Caller: ada, Server: "files", Method: "tools/call", Name: "read", Outcome: audit.Answered, Duration: 1500 * time.Microsecond, In: 5})
+	l.Record(audit.Event{Kind: audit.Call, Caller: ada, Server: "search", Name: "x\n\x1b[2J\u202ey", Outcome: audit.Denied, Rule: "not offered", Code: -32602})
+	l.Record(audit.Event{Kind: audit.Call, Time: time.Now().Add(-48 * time.Hour), Caller: audit.Caller{Address: "192.0.2.2"}, Server: "files", Name: "old", Outcome: audit.Unknown})
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}

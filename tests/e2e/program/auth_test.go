@@ -64,15 +64,15 @@ func windows(t *testing.T, dir string) []string {
 func protected(t *testing.T, opts *authtest.Options) (server *authtest.Server, dir string) {
 	t.Helper()
 	inner := builtin.New(nil)
-	door := &streamable.Server{Sessions: inner, Requests: inner.Requests()}
+	endpoint := &streamable.Server{Sessions: inner, Requests: inner.Requests()}
 	t.Cleanup(func() {
-		_ = door.Close()
+		_ = endpoint.Close()
 		inner.Close()
 	})
 	if opts == nil {
 		opts = &authtest.Options{}
 	}
-	opts.Resource = door
+	opts.Resource = endpoint
 	dir = t.TempDir()
 	setenv(t, windowsVariable, dir)
 	setenv(t, oauth.DirVariable, filepath.Join(t.TempDir(), "auth"))

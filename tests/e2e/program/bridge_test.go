@@ -25,7 +25,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/transport/ws"
 )
 
-func TestServerOfEitherEraIsReachedThroughEveryDoor(t *testing.T) {
+func TestServerOfEitherEraIsReachedThroughEveryEndpoint(t *testing.T) {
 	t.Parallel()
 	for _, era := range []protocol.Era{protocol.Legacy, protocol.Modern} {
 		t.Run(era.String()+" server", func(t *testing.T) {

@@ -30,17 +30,17 @@ import (
 func guarded(t *testing.T, accept string) *httptest.Server {
 	t.Helper()
 	inner := builtin.New(nil)
-	door := &streamable.Server{Sessions: inner, Requests: inner.Requests()}
+	endpoint := &streamable.Server{Sessions: inner, Requests: inner.Requests()}
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if accept != "" && r.Header.Get("Authorization") != accept {
 			w.Header().Set("WWW-Authenticate", "Bearer")
 			w.WriteHeader(http.StatusUnauthorized)
 			return
 		}
-		door.ServeHTTP(w, r)
+		endpoint.ServeHTTP(w, r)
 	}))
 	t.Cleanup(func() {
-		_ = door.Close()
+		_ = endpoint.Close()
 		inner.Close()
 		s.Close()
 	})

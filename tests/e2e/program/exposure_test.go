@@ -46,7 +46,7 @@ func (s *secured) client(t *testing.T, two bool) *http.Client {
 	return &http.Client{Transport: tr}
 }
 
-func TestC13_EveryDoorIsServedOverTLSInBothVersionsOfHTTP(t *testing.T) {
+func TestC13_EveryEndpointIsServedOverTLSInBothVersionsOfHTTP(t *testing.T) {
 	t.Parallel()
 	s := newSecured(t)
 	p := startMain(t, "run", "--listen", "127.0.0.1:0", "--tls-cert", s.cert, "--tls-key", s.key)

@@ -28,7 +28,7 @@ func TestEveryAddressOfTheMachineIsAcceptedAndWarnedOf(t *testing.T) {
 	}
 }
 
-func TestBuiltInServerOfOneEraHasTheDoorsOfThatEra(t *testing.T) {
+func TestBuiltInServerOfOneEraHasTheEndpointsOfThatEra(t *testing.T) {
 	t.Parallel()
 	for era, call := range map[protocol.Era]int{protocol.Legacy: http.StatusNotFound, protocol.Modern: http.StatusOK} {
 		p := startMain(t, "run", "--era", era.String(), "--listen", "127.0.0.1:0")

@@ -199,7 +199,7 @@ func (f *Found) Servers() ([]string, error) {
 
 // Discover returns the files of hosts on this machine, in the order of the hosts.
 func Discover() (list []Found, err error) {
-	d, err := hosts.OwnDirectories()
+	d, err := hosts.UserDirectories()
 	if err != nil {
 		return nil, err
 	}

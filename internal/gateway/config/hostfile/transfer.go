@@ -46,7 +46,7 @@ func (h *Host) Name() string { return h.program.Name }
 // File returns where the host's file is on this machine: that of its user, or that of the
 // project at hand.
 func (h *Host) File(project bool) (string, error) {
-	d, err := hosts.OwnDirectories()
+	d, err := hosts.UserDirectories()
 	if err != nil {
 		return "", err
 	}

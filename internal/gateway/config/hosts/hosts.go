@@ -131,8 +131,8 @@ var spellings = func() map[string]spelling {
 	return byKey
 }()
 
-// Ours returns what a key of other programs is called here, or "".
-func Ours(key string) string { return spellings[key].as }
+// CanonicalKey returns what a key of other programs is called here, or "".
+func CanonicalKey(key string) string { return spellings[key].as }
 
 // transports are the spellings of each transport. Letters in upper case, _ and - do
 // not matter.

@@ -44,8 +44,8 @@ type Directories struct {
 	Project string
 }
 
-// OwnDirectories returns those of who runs this process.
-func OwnDirectories() (*Directories, error) {
+// UserDirectories returns those of who runs this process.
+func UserDirectories() (*Directories, error) {
 	d := &Directories{OS: runtime.GOOS, Getenv: os.Getenv}
 	var err error
 	if d.Home, err = os.UserHomeDir(); err != nil {

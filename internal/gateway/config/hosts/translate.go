@@ -215,7 +215,7 @@ func (t *Translation) rename(m syntax.Member, taken *syntax.Node) (string, bool)
 	return name, true
 }
 
-func (t *Translation) report(server string, at syntax.Place, message, hint string, warning bool) {
+func (t *Translation) report(server string, at syntax.Position, message, hint string, warning bool) {
 	t.src.Report(syntax.Problem{Source: t.src, At: at, About: server, Message: message, Hint: hint, Warning: warning})
 }
 
@@ -237,7 +237,7 @@ func (t *Translation) reportBeside(beside []syntax.Member) {
 	const shown = 8
 	ours := append(slices.Clip(t.ours.File), t.key)
 	var names []string
-	var first syntax.Place
+	var first syntax.Position
 	for _, m := range beside {
 		name := syntax.Clip(m.Key)
 		if hint := syntax.DidYouMean(m.Key, ours); t.host.ours && hint != "" {
@@ -290,7 +290,7 @@ func (s *server) translate(n *syntax.Node) {
 
 // put sets a value by its path in our spelling. Mappings are merged, and lists are
 // joined.
-func (s *server) put(at syntax.Place, n *syntax.Node, path ...string) {
+func (s *server) put(at syntax.Position, n *syntax.Node, path ...string) {
 	into, last := s.out, len(path)-1
 	for _, key := range path[:last] {
 		if !into.Has(key) {
@@ -322,7 +322,7 @@ func (s *server) put(at syntax.Place, n *syntax.Node, path ...string) {
 	into.Set(syntax.Member{Key: path[last], At: at, Value: n})
 }
 
-func (s *server) fail(at syntax.Place, message string) {
+func (s *server) fail(at syntax.Position, message string) {
 	s.out.Broken = true
 	s.report(s.name, at, message, "", false)
 }
@@ -420,7 +420,7 @@ func (s *server) httpURL(m syntax.Member) {
 }
 
 // header sets a header to a variable whose name is given, unless it is set otherwise.
-func (s *server) header(at syntax.Place, name, before string, variable *syntax.Node) {
+func (s *server) header(at syntax.Position, name, before string, variable *syntax.Node) {
 	switch {
 	case !variable.Scalar() || !variableName().MatchString(variable.Text):
 		s.fail(variable.At, "the name of a variable is expected")

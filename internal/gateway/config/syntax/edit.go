@@ -14,7 +14,7 @@ import (
 // An EditError says why a file is not changed.
 type EditError struct {
 	File    string
-	At      Place // zero if the reason is not at one place
+	At      Position // zero if the reason is not at one place
 	Reason  string
 	Excerpt string // the line, and a line with a caret below; may be empty
 	Hint    string // what to do; may be empty
@@ -47,7 +47,7 @@ func Read(name string, data []byte) (*Source, error) {
 	}
 	if len(bytes.TrimSpace(data)) == 0 { // a file that says nothing, in any syntax
 		src.lines = []string{""}
-		src.Root = &Node{Kind: Table, At: Place{1, 1}}
+		src.Root = &Node{Kind: Table, At: Position{1, 1}}
 		return src, nil
 	}
 	src.Parse(data)
@@ -152,7 +152,7 @@ func Same(a, b *Node) bool {
 }
 
 // offset returns where a place is in a text.
-func offset(text string, at Place) int {
+func offset(text string, at Position) int {
 	begin := 0
 	for range at.Line - 1 {
 		i := strings.IndexByte(text[begin:], '\n')

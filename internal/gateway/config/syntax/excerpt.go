@@ -19,12 +19,12 @@ const excerptWidth = 100
 
 // Excerpt returns the nearest place that is in the file, as a parser may name one
 // behind its end, and its line with a caret below.
-func (s *Source) Excerpt(at Place) (Place, string) {
+func (s *Source) Excerpt(at Position) (Position, string) {
 	if at.Line < 1 || len(s.lines) == 0 {
-		return Place{}, ""
+		return Position{}, ""
 	}
 	if at.Line > len(s.lines) {
-		at = Place{len(s.lines), math.MaxInt}
+		at = Position{len(s.lines), math.MaxInt}
 	}
 	line := []rune(s.lines[at.Line-1])
 	at.Column = min(max(at.Column, 1), len(line)+1)

@@ -18,13 +18,13 @@ type jsonParser struct {
 	at     int // offset
 	lines  *lineIndex
 	failed bool
-	comma  Place // the first one before a closing bracket
-	more   bool  // there are comments, so that it does not pass for plain JSON
+	comma  Position // the first one before a closing bracket
+	more   bool     // there are comments, so that it does not pass for plain JSON
 }
 
 // parseJSON returns nil if the text is not JSON.
 func parseJSON(src *Source, data string) *Node {
-	p := &jsonParser{src: src, text: data, lines: &lineIndex{text: data, at: Place{1, 1}}}
+	p := &jsonParser{src: src, text: data, lines: &lineIndex{text: data, at: Position{1, 1}}}
 	n := p.value(0)
 	if p.next(); p.at < len(p.text) {
 		p.wrong("there is more behind the end of the value", "")
@@ -36,7 +36,7 @@ func parseJSON(src *Source, data string) *Node {
 	return n
 }
 
-func (p *jsonParser) here() Place { return p.lines.place(p.at) }
+func (p *jsonParser) here() Position { return p.lines.place(p.at) }
 
 // wrong reports a mistake, if it is the first, and stops.
 func (p *jsonParser) wrong(message, hint string) {
@@ -107,7 +107,7 @@ func (p *jsonParser) sequence(closing byte, one func()) {
 		case ',':
 			comma := p.here()
 			p.at++
-			if c = p.next(); c == closing && p.comma == (Place{}) {
+			if c = p.next(); c == closing && p.comma == (Position{}) {
 				p.comma = comma
 			}
 		case closing:
@@ -124,7 +124,7 @@ func (p *jsonParser) sequence(closing byte, one func()) {
 // that say by their names that they are more than JSON, are read so by all who read them.
 func (p *jsonParser) warnOfComma() {
 	folder := filepath.Base(filepath.Dir(p.src.Path))
-	if p.comma == (Place{}) || p.more || folder == ".vscode" || !strings.EqualFold(filepath.Ext(p.src.Path), ".json") {
+	if p.comma == (Position{}) || p.more || folder == ".vscode" || !strings.EqualFold(filepath.Ext(p.src.Path), ".json") {
 		return
 	}
 	p.src.Report(Problem{Source: p.src, At: p.comma, Warning: true, Message: "a comma before a closing bracket is not JSON", Hint: "remove it: other programs may refuse the file"})

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// A Place is a line and a column of a file. Both count from one, columns in
+// A Position is a line and a column of a file. Both count from one, columns in
 // characters.
-type Place struct{ Line, Column int }
+type Position struct{ Line, Column int }
 
 // A Kind is what a value is.
 type Kind uint8
@@ -37,7 +37,7 @@ type Node struct {
 	Text    string   // of a scalar; of numbers and booleans as it is written
 	Items   []*Node  // of a list
 	Members []Member // of a table, in their order
-	At      Place
+	At      Position
 	Secret  bool // not to be shown
 	Broken  bool // a mistake in it has been reported
 
@@ -49,14 +49,14 @@ type Node struct {
 
 	index   map[string]int // of Members, by key
 	dropped []Member       // members whose key stood there before
-	end     Place          // behind the last character; zero if the syntax does not tell
+	end     Position       // behind the last character; zero if the syntax does not tell
 	flow    bool           // ends before the next , ] or } even without quotes
 }
 
 // A Member is a key of a table with its value.
 type Member struct {
 	Key   string
-	At    Place // of the key
+	At    Position // of the key
 	Value *Node
 }
 

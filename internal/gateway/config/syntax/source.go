@@ -32,7 +32,7 @@ type Source struct {
 // A Problem is something to say about a place of a source.
 type Problem struct {
 	Source        *Source
-	At            Place
+	At            Position
 	About         string // the name of what it is about, if that has one
 	Message, Hint string
 	Warning       bool // it is no mistake
@@ -50,7 +50,7 @@ func (s *Source) Parse(data []byte) {
 	for i, line := range s.lines {
 		if !utf8.ValidString(line) {
 			before := line[:strings.IndexRune(line, utf8.RuneError)]
-			s.Fail(Place{i + 1, utf8.RuneCountInString(before) + 1}, "the file is not UTF-8", "save it as UTF-8")
+			s.Fail(Position{i + 1, utf8.RuneCountInString(before) + 1}, "the file is not UTF-8", "save it as UTF-8")
 			return
 		}
 	}
@@ -90,12 +90,12 @@ func syntaxOf(name string, data []byte) string {
 }
 
 // Fail reports a mistake.
-func (s *Source) Fail(at Place, message, hint string) {
+func (s *Source) Fail(at Position, message, hint string) {
 	s.Report(Problem{Source: s, At: at, Message: message, Hint: hint})
 }
 
 // count notes one more value and reports whether that is still allowed.
-func (s *Source) count(at Place, depth int) bool {
+func (s *Source) count(at Position, depth int) bool {
 	s.nodes++
 	switch {
 	case depth > MaxDepth:
@@ -126,17 +126,17 @@ func (s *Source) add(n *Node, m Member) {
 type lineIndex struct {
 	text   string
 	offset int
-	at     Place
+	at     Position
 }
 
-func (r *lineIndex) place(offset int) Place {
+func (r *lineIndex) place(offset int) Position {
 	offset = min(offset, len(r.text))
 	if offset < r.offset {
-		r.offset, r.at = 0, Place{1, 1}
+		r.offset, r.at = 0, Position{1, 1}
 	}
 	for _, c := range r.text[r.offset:offset] {
 		if c == '\n' {
-			r.at = Place{r.at.Line + 1, 1}
+			r.at = Position{r.at.Line + 1, 1}
 		} else {
 			r.at.Column++
 		}

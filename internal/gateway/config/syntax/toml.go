@@ -22,7 +22,7 @@ type tomlBuilder struct {
 func parseTOML(src *Source, data []byte) *Node {
 	var all map[string]any
 	if err := toml.Unmarshal(data, &all); err != nil {
-		at, wrong := Place{1, 1}, new(toml.DecodeError)
+		at, wrong := Position{1, 1}, new(toml.DecodeError)
 		if errors.As(err, &wrong) {
 			at.Line, at.Column = wrong.Position()
 		}
@@ -32,9 +32,9 @@ func parseTOML(src *Source, data []byte) *Node {
 		src.Fail(at, "the file is not TOML: "+strings.TrimPrefix(err.Error(), "toml: "), "")
 		return nil
 	}
-	b := &tomlBuilder{src: src, lines: &lineIndex{text: string(data), at: Place{1, 1}}}
+	b := &tomlBuilder{src: src, lines: &lineIndex{text: string(data), at: Position{1, 1}}}
 	b.parser.Reset(data)
-	root := &Node{Kind: Table, At: Place{1, 1}}
+	root := &Node{Kind: Table, At: Position{1, 1}}
 	current := root
 	for b.parser.NextExpression() {
 		e := b.parser.Expression()
@@ -54,7 +54,7 @@ func parseTOML(src *Source, data []byte) *Node {
 	return root
 }
 
-func (b *tomlBuilder) place(n *unstable.Node) Place { return b.lines.place(int(n.Raw.Offset)) }
+func (b *tomlBuilder) place(n *unstable.Node) Position { return b.lines.place(int(n.Raw.Offset)) }
 
 // child returns the table behind a key, or the last one of the list behind it. With
 // another set, one more is added to the list.
@@ -92,7 +92,7 @@ func (b *tomlBuilder) set(n *Node, e *unstable.Node, depth int) {
 
 // value turns a value into a node. at is the place of its key, for values that do
 // not tell their own.
-func (b *tomlBuilder) value(v *unstable.Node, at Place, depth int) *Node {
+func (b *tomlBuilder) value(v *unstable.Node, at Position, depth int) *Node {
 	n := &Node{At: at, flow: true}
 	if v.Raw.Length > 0 {
 		n.At = b.place(v)

@@ -19,7 +19,7 @@ var (
 	yamlKinds = map[string]Kind{"!!null": Null, "!!bool": Boolean, "!!int": Number, "!!float": Number}
 )
 
-func yamlPlace(y *yaml.Node) Place { return Place{y.Line, max(y.Column, 1)} }
+func yamlPlace(y *yaml.Node) Position { return Position{y.Line, max(y.Column, 1)} }
 
 // parseYAML returns nil if the text is not YAML.
 func parseYAML(src *Source, data []byte) *Node {
@@ -27,7 +27,7 @@ func parseYAML(src *Source, data []byte) *Node {
 	var doc, second yaml.Node
 	err := dec.Decode(&doc)
 	if errors.Is(err, io.EOF) {
-		return &Node{Kind: Table, At: Place{1, 1}}
+		return &Node{Kind: Table, At: Position{1, 1}}
 	}
 	if err == nil {
 		err = dec.Decode(&second)
@@ -77,7 +77,7 @@ func yamlFailure(src *Source, err error) {
 	case strings.Contains(message, "mapping values are not allowed"):
 		hint = "text with a colon in it needs quotes"
 	}
-	src.Fail(Place{bad, indent + 1}, "the file is not YAML: "+message, hint)
+	src.Fail(Position{bad, indent + 1}, "the file is not YAML: "+message, hint)
 }
 
 // yamlMessage takes an error of the parser apart. The line counts from one.

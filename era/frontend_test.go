@@ -18,7 +18,7 @@ func TestFrontServesClientsOfEveryRevision(t *testing.T) {
 	peertest.NoLeak(t)
 	server := builtin.New(&builtin.Options{Revisions: []protocol.Revision{protocol.Latest}})
 	defer server.Close()
-	f := era.NewFront(server.Requests(), nil)
+	f := era.NewFrontend(server.Requests(), nil)
 	defer f.Close()
 	for _, r := range protocol.Revisions() {
 		t.Run(r.String(), func(t *testing.T) {
@@ -42,7 +42,7 @@ func TestFrontTellsOfSessionsThatHaveEnded(t *testing.T) {
 	server := builtin.New(&builtin.Options{Revisions: []protocol.Revision{protocol.Latest}})
 	defer server.Close()
 	ended := make(chan string, 10)
-	f := era.NewFront(server.Requests(), &era.FrontOptions{Ended: func(ctx context.Context) { ended <- dragoman.CallerOf(ctx).Session }})
+	f := era.NewFrontend(server.Requests(), &era.FrontendOptions{Ended: func(ctx context.Context) { ended <- dragoman.CallerOf(ctx).Session }})
 	one, other := join(t, f, protocol.LatestLegacy), join(t, f, protocol.LatestLegacy)
 	join(t, f, protocol.Latest).echo() // which has no session
 	_ = one.conn.Close()
@@ -63,7 +63,7 @@ func TestFrontThatIsClosedCutsCalls(t *testing.T) {
 			server := builtin.New(&builtin.Options{Revisions: []protocol.Revision{protocol.Latest}})
 			defer server.Close()
 			var calls atomic.Int32
-			f := era.NewFront(dragoman.Funcs{OnCall: func(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
+			f := era.NewFrontend(dragoman.Funcs{OnCall: func(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 				if req.Method() == protocol.MethodCallTool {
 					calls.Add(1)
 				}

@@ -13,9 +13,9 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// A Front lets clients of both eras to a peer of the modern era: requests of modern
+// A Frontend lets clients of both eras to a peer of the modern era: requests of modern
 // clients are passed on, sessions of legacy ones cross over.
-type Front struct {
+type Frontend struct {
 	ctx    context.Context // ends with Close
 	cancel context.CancelCauseFunc
 	busy   syncs.Group // our goroutines
@@ -30,8 +30,8 @@ type Front struct {
 	legacy, modern bool                // there are some of the era
 }
 
-// FrontOptions configures a Front. The zero value is ready to use.
-type FrontOptions struct {
+// FrontendOptions configures a Front. The zero value is ready to use.
+type FrontendOptions struct {
 	// Name and Version are what we call ourselves where the peer does not say who it
 	// is. If empty, they are "dragoman" and "0.0.0".
 	Name, Version string
@@ -71,7 +71,7 @@ type FrontOptions struct {
 }
 
 // served returns the revisions that are served, newest first.
-func (o *FrontOptions) served() []protocol.Revision {
+func (o *FrontendOptions) served() []protocol.Revision {
 	if o.Revisions == nil {
 		return protocol.Revisions()
 	}
@@ -80,12 +80,12 @@ func (o *FrontOptions) served() []protocol.Revision {
 	return served
 }
 
-// NewFront returns a front of a peer. opts may be nil.
-func NewFront(peer dragoman.Peer, opts *FrontOptions) *Front {
+// NewFrontend returns a front of a peer. opts may be nil.
+func NewFrontend(peer dragoman.Peer, opts *FrontendOptions) *Frontend {
 	if opts == nil {
-		opts = new(FrontOptions)
+		opts = new(FrontendOptions)
 	}
-	f := new(Front)
+	f := new(Frontend)
 	f.prepare(closablePeer{peer, f}, opts)
 	f.begin = f.cross
 	if opts.Legacy != nil {
@@ -97,7 +97,7 @@ func NewFront(peer dragoman.Peer, opts *FrontOptions) *Front {
 	return f
 }
 
-func (f *Front) prepare(peer dragoman.Peer, opts *FrontOptions) {
+func (f *Frontend) prepare(peer dragoman.Peer, opts *FrontendOptions) {
 	f.ctx, f.cancel = context.WithCancelCause(context.Background())
 	f.peer, f.start, f.ended, f.revisions = peer, f.busy.Start, opts.Ended, opts.served()
 	serves := func(e protocol.Era) bool {
@@ -113,7 +113,7 @@ func (f *Front) prepare(peer dragoman.Peer, opts *FrontOptions) {
 }
 
 // refuse answers a request in an era that is not served.
-func (f *Front) refuse(req *dragoman.Message) *dragoman.Message {
+func (f *Frontend) refuse(req *dragoman.Message) *dragoman.Message {
 	version, _ := dragoman.Text(req.Meta(protocol.MetaProtocolVersion))
 	if !protocol.IsModern(req) {
 		version = protocol.VersionOf(req)
@@ -122,11 +122,11 @@ func (f *Front) refuse(req *dragoman.Message) *dragoman.Message {
 }
 
 // Requests returns the peer that answers requests of the modern era.
-func (f *Front) Requests() dragoman.Peer { return f.peer }
+func (f *Frontend) Requests() dragoman.Peer { return f.peer }
 
 // Accept begins a conversation with a client of either era. Sessions come in by it, and
 // transports whose conversations carry both eras.
-func (f *Front) Accept(ctx context.Context, client dragoman.Conn) (dragoman.Peer, error) {
+func (f *Frontend) Accept(ctx context.Context, client dragoman.Conn) (dragoman.Peer, error) {
 	if f.ctx.Err() != nil {
 		return nil, dragoman.ErrClosed
 	}
@@ -135,7 +135,7 @@ func (f *Front) Accept(ctx context.Context, client dragoman.Conn) (dragoman.Peer
 
 // Close cuts what is under way, refuses all else from then on, and waits for our
 // goroutines.
-func (f *Front) Close() error {
+func (f *Frontend) Close() error {
 	f.cancel(dragoman.ErrClosed)
 	err := f.up.Close()
 	f.busy.Wait()
@@ -143,7 +143,7 @@ func (f *Front) Close() error {
 }
 
 // cross begins a session of a legacy client that needs the crossing.
-func (f *Front) cross(_ context.Context, c *frontConn, caller *dragoman.Caller) (dragoman.Peer, error) {
+func (f *Frontend) cross(_ context.Context, c *frontConn, caller *dragoman.Caller) (dragoman.Peer, error) {
 	client, ctx := c.client, dragoman.WithCaller(context.Background(), caller)
 	peer, err := f.up.Accept(ctx, client)
 	if err == nil && f.ended != nil {
@@ -163,7 +163,7 @@ func (f *Front) cross(_ context.Context, c *frontConn, caller *dragoman.Caller) 
 // way. What it says of itself names the legacy revisions too.
 type closablePeer struct {
 	dragoman.Peer
-	front *Front
+	front *Frontend
 }
 
 // Unwrap returns the peer itself.
@@ -188,7 +188,7 @@ func (p closablePeer) Call(ctx context.Context, req *dragoman.Message, from drag
 // of. What belongs to the legacy era goes to a session that its first message
 // begins.
 type frontConn struct {
-	front  *Front
+	front  *Frontend
 	client dragoman.Conn
 	caller *dragoman.Caller
 	legacy syncs.Flight[frontSession] // replaced when the session crosses over

@@ -23,11 +23,11 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/wire/sse"
 )
 
-// A doorway is a door on a network in memory. What it does with a request is in serve.
-type doorway struct {
+// A testEndpoint is an endpoint on a network in memory. What it does with a request is in serve.
+type testEndpoint struct {
 	t   *testing.T
 	net *memnet.Listener
-	*httpserver.Door
+	*httpserver.Base
 	log *lockedBuffer
 }
 
@@ -48,13 +48,13 @@ func (b *lockedBuffer) String() string {
 	return b.Buffer.String()
 }
 
-// inDoorway runs a test in a bubble, with a door that serve stands behind.
-func inDoorway(t *testing.T, o httpserver.DoorOptions, serve func(*httpserver.Exchange) error, test func(*doorway)) {
+// inEndpointBubble runs a test in a bubble, with an endpoint that serve stands behind.
+func inEndpointBubble(t *testing.T, o httpserver.BaseOptions, serve func(*httpserver.Exchange) error, test func(*testEndpoint)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := &doorway{t: t, net: memnet.Listen(), log: new(lockedBuffer)}
+		w := &testEndpoint{t: t, net: memnet.Listen(), log: new(lockedBuffer)}
 		o.Logger = slog.New(slog.NewTextHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-		w.Door = httpserver.NewDoor(&o)
+		w.Base = httpserver.NewBase(&o)
 		server := &http.Server{
 			Handler:  http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { w.Serve(rw, r, serve) }),
 			ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug),
@@ -68,7 +68,7 @@ func inDoorway(t *testing.T, o httpserver.DoorOptions, serve func(*httpserver.Ex
 }
 
 // send sends a request and returns the connection, of which nothing is read.
-func (w *doorway) send(request string) net.Conn {
+func (w *testEndpoint) send(request string) net.Conn {
 	w.t.Helper()
 	conn, err := w.net.DialContext(w.t.Context(), "", "")
 	if err != nil {
@@ -83,7 +83,7 @@ func (w *doorway) send(request string) net.Conn {
 }
 
 // get sends a request and returns its answer.
-func (w *doorway) get(request string) (*http.Response, string) {
+func (w *testEndpoint) get(request string) (*http.Response, string) {
 	w.t.Helper()
 	resp, err := http.ReadResponse(bufio.NewReader(w.send(request)), nil)
 	if err != nil {
@@ -100,7 +100,7 @@ const (
 )
 
 func TestRefusalsWhileDrainingCanBeReadByPages(t *testing.T) {
-	inDoorway(t, httpserver.DoorOptions{}, nil, func(w *doorway) {
+	inEndpointBubble(t, httpserver.BaseOptions{}, nil, func(w *testEndpoint) {
 		if err := w.Shutdown(w.t.Context()); err != nil {
 			t.Error(err)
 		}
@@ -118,11 +118,11 @@ func TestRefusalsWhileDrainingCanBeReadByPages(t *testing.T) {
 	})
 }
 
-func TestTrustedDoorDoesNotCheckHostAndOrigin(t *testing.T) {
-	inDoorway(t, httpserver.DoorOptions{Trusted: true}, func(x *httpserver.Exchange) error {
+func TestTrustedEndpointDoesNotCheckHostAndOrigin(t *testing.T) {
+	inEndpointBubble(t, httpserver.BaseOptions{Trusted: true}, func(x *httpserver.Exchange) error {
 		x.Accepted()
 		return nil
-	}, func(w *doorway) {
+	}, func(w *testEndpoint) {
 		resp, _ := w.get("GET / HTTP/1.1\nHost: evil.example\nOrigin: http://evil.example:1\n\n")
 		if resp.StatusCode != http.StatusAccepted || resp.Header.Get("Access-Control-Allow-Origin") != "http://evil.example:1" {
 			t.Errorf("%d %v", resp.StatusCode, resp.Header)
@@ -133,10 +133,10 @@ func TestTrustedDoorDoesNotCheckHostAndOrigin(t *testing.T) {
 func TestNoMoreRequestsThanMaxAreServedAtOnce(t *testing.T) {
 	for _, test := range []struct{ max, served int }{{2, 2}, {-1, 5}} {
 
-		inDoorway(t, httpserver.DoorOptions{MaxRequests: test.max}, func(x *httpserver.Exchange) error {
+		inEndpointBubble(t, httpserver.BaseOptions{MaxRequests: test.max}, func(x *httpserver.Exchange) error {
 			<-x.R.Context().Done()
 			return nil
-		}, func(w *doorway) {
+		}, func(w *testEndpoint) {
 			for range test.served {
 				w.send(plainGet)
 			}
@@ -152,7 +152,7 @@ func TestNoMoreRequestsThanMaxAreServedAtOnce(t *testing.T) {
 }
 
 func TestRequestsAtOnceAreBoundedByDefault(t *testing.T) {
-	if got := httpserver.NewDoor(&httpserver.DoorOptions{}).Max(); got != httpserver.DefaultMaxRequests {
+	if got := httpserver.NewBase(&httpserver.BaseOptions{}).Max(); got != httpserver.DefaultMaxRequests {
 		t.Errorf("%d are served at once, want %d", got, httpserver.DefaultMaxRequests)
 	}
 }
@@ -197,7 +197,7 @@ func TestShutdownObeysItsContext(t *testing.T) {
 		}, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			inDoorway(t, httpserver.DoorOptions{BodyTimeout: -1, WriteTimeout: -1}, test.serve, func(w *doorway) {
+			inEndpointBubble(t, httpserver.BaseOptions{BodyTimeout: -1, WriteTimeout: -1}, test.serve, func(w *testEndpoint) {
 				conn := w.send(test.request)
 				ctx, cancel := context.WithTimeout(w.t.Context(), 200*time.Millisecond)
 				defer cancel()
@@ -236,7 +236,7 @@ func TestClientThatDoesNotReadIsCutInItsTime(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inDoorway(t, httpserver.DoorOptions{WriteTimeout: 5 * time.Second}, serve, func(w *doorway) {
+			inEndpointBubble(t, httpserver.BaseOptions{WriteTimeout: 5 * time.Second}, serve, func(w *testEndpoint) {
 				conn := w.send(plainGet)
 				ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
 				defer cancel()
@@ -252,7 +252,7 @@ func TestClientThatDoesNotReadIsCutInItsTime(t *testing.T) {
 
 func TestNothingIsWrittenToAStreamThatWasCut(t *testing.T) {
 	var written chan error // of the bubble
-	inDoorway(t, httpserver.DoorOptions{}, func(x *httpserver.Exchange) error {
+	inEndpointBubble(t, httpserver.BaseOptions{}, func(x *httpserver.Exchange) error {
 		out, err := x.Events()
 		if err == nil {
 			time.Sleep(time.Second) // of the bubble, in which Shutdown has given up
@@ -260,7 +260,7 @@ func TestNothingIsWrittenToAStreamThatWasCut(t *testing.T) {
 		}
 		written <- err
 		return nil
-	}, func(w *doorway) {
+	}, func(w *testEndpoint) {
 		written = make(chan error, 1)
 		conn := w.send(plainGet)
 		go func() { _, _ = io.Copy(io.Discard, conn) }() // ends with the connection
@@ -274,11 +274,11 @@ func TestNothingIsWrittenToAStreamThatWasCut(t *testing.T) {
 }
 
 func TestShutdownWaitsForWhatEndsByItself(t *testing.T) {
-	inDoorway(t, httpserver.DoorOptions{}, func(x *httpserver.Exchange) error {
+	inEndpointBubble(t, httpserver.BaseOptions{}, func(x *httpserver.Exchange) error {
 		time.Sleep(time.Minute) // of the bubble
 		x.JSON(http.StatusOK, []byte("{}"))
 		return nil
-	}, func(w *doorway) {
+	}, func(w *testEndpoint) {
 		conn := w.send(plainGet)
 		background := false
 		if !w.Go(func() {
@@ -300,7 +300,7 @@ func TestShutdownWaitsForWhatEndsByItself(t *testing.T) {
 // What takes its connection from net/http is under way until it says otherwise.
 func TestDetachedExchangeIsEndedByShutdown(t *testing.T) {
 	released := make(chan string, 2)
-	inDoorway(t, httpserver.DoorOptions{}, func(x *httpserver.Exchange) error {
+	inEndpointBubble(t, httpserver.BaseOptions{}, func(x *httpserver.Exchange) error {
 		conn, _, err := http.NewResponseController(x.W).Hijack()
 		if err != nil {
 			return err
@@ -315,7 +315,7 @@ func TestDetachedExchangeIsEndedByShutdown(t *testing.T) {
 			release()
 		})
 		return nil
-	}, func(w *doorway) {
+	}, func(w *testEndpoint) {
 		w.send(plainGet)
 		ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
 		defer cancel()
@@ -329,17 +329,17 @@ func TestDetachedExchangeIsEndedByShutdown(t *testing.T) {
 }
 
 func TestS61_PanicIsLoggedAndAnswered(t *testing.T) {
-	inDoorway(t, httpserver.DoorOptions{}, func(x *httpserver.Exchange) error {
+	inEndpointBubble(t, httpserver.BaseOptions{}, func(x *httpserver.Exchange) error {
 		if x.R.URL.Path == "/begun" {
 			_, _ = x.Events()
 		}
 		panic("ouch")
-	}, func(w *doorway) {
+	}, func(w *testEndpoint) {
 		if resp, text := w.get(plainGet); resp.StatusCode != http.StatusInternalServerError || !strings.Contains(text, "-32603") || strings.Contains(text, "ouch") {
 			t.Errorf("%d %s", resp.StatusCode, text)
 		}
 		log := w.log.String()
-		if !strings.Contains(log, "level=ERROR") || !strings.Contains(log, "ouch") || !strings.Contains(log, "door_test.go") {
+		if !strings.Contains(log, "level=ERROR") || !strings.Contains(log, "ouch") || !strings.Contains(log, "endpoint_test.go") {
 			t.Errorf("the log is\n%s", log)
 		}
 		conn := w.send("GET /begun HTTP/1.1\nHost: localhost\n\n")
@@ -360,7 +360,7 @@ func (w *countingWriter) WriteHeader(int) { w.headers++ }
 
 func TestFailedWriteIsTheEndOfTheAnswer(t *testing.T) {
 	var w countingWriter
-	httpserver.NewDoor(&httpserver.DoorOptions{}).Serve(&w, request("GET", "localhost"), func(x *httpserver.Exchange) error {
+	httpserver.NewBase(&httpserver.BaseOptions{}).Serve(&w, request("GET", "localhost"), func(x *httpserver.Exchange) error {
 		x.JSON(http.StatusOK, []byte("{}"))
 		return errors.New("something else")
 	})
@@ -371,13 +371,13 @@ func TestFailedWriteIsTheEndOfTheAnswer(t *testing.T) {
 
 func TestCallEndsWithItsClient(t *testing.T) {
 	ended := make(chan error, 1)
-	inDoorway(t, httpserver.DoorOptions{}, func(x *httpserver.Exchange) error {
+	inEndpointBubble(t, httpserver.BaseOptions{}, func(x *httpserver.Exchange) error {
 		ctx, cancel := x.CallContext()
 		defer cancel(nil)
 		<-ctx.Done()
 		ended <- context.Cause(ctx)
 		return nil
-	}, func(w *doorway) {
+	}, func(w *testEndpoint) {
 		_ = w.send(plainGet).Close()
 		if err := <-ended; !errors.Is(err, dragoman.ErrCancelled) {
 			t.Errorf("it ended because of %v", err)
@@ -386,13 +386,13 @@ func TestCallEndsWithItsClient(t *testing.T) {
 }
 
 func TestNegativeTimeoutsAreNone(t *testing.T) {
-	inDoorway(t, httpserver.DoorOptions{BodyTimeout: -1, WriteTimeout: -1}, func(x *httpserver.Exchange) error {
+	inEndpointBubble(t, httpserver.BaseOptions{BodyTimeout: -1, WriteTimeout: -1}, func(x *httpserver.Exchange) error {
 		body, err := x.Body()
 		if err == nil {
 			x.JSON(http.StatusOK, append(body, bytes.Repeat([]byte{' '}, 1<<20)...))
 		}
 		return err
-	}, func(w *doorway) {
+	}, func(w *testEndpoint) {
 		conn := w.send("POST / HTTP/1.1\nHost: localhost\nContent-Type: application/json\nContent-Length: 2\n\n{")
 		time.Sleep(time.Hour) // of the bubble
 		if _, err := io.WriteString(conn, "}"); err != nil {
@@ -412,9 +412,9 @@ func TestNegativeTimeoutsAreNone(t *testing.T) {
 
 // What no page has asked for has no headers for pages.
 func TestAnswersToProgramsHaveNoHeadersForPages(t *testing.T) {
-	door := httpserver.NewDoor(&httpserver.DoorOptions{})
+	endpoint := httpserver.NewBase(&httpserver.BaseOptions{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		door.Serve(w, r, func(x *httpserver.Exchange) error {
+		endpoint.Serve(w, r, func(x *httpserver.Exchange) error {
 			x.JSON(http.StatusOK, []byte("{}"))
 			return nil
 		})

@@ -15,7 +15,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// Defaults of a Door.
+// Defaults of a Endpoint.
 const (
 	DefaultMaxRequests = 16384
 	DefaultBodyTimeout = 10 * time.Second
@@ -32,9 +32,9 @@ const (
 	cutWait = 100 * time.Millisecond
 )
 
-// DoorOptions configures a Door. Zero values mean the defaults, negative limits and
+// BaseOptions configures a Endpoint. Zero values mean the defaults, negative limits and
 // durations mean none.
-type DoorOptions struct {
+type BaseOptions struct {
 	// Hosts and Origins are those of a Gate. Trusted says that somebody in front has
 	// checked Host and Origin.
 	Hosts, Origins []string
@@ -62,9 +62,9 @@ type DoorOptions struct {
 	Logger *slog.Logger
 }
 
-// A Door is what all HTTP servers share: the checks before each request, its answer,
+// A Base is what all HTTP servers share: the checks before each request, its answer,
 // and the shutdown.
-type Door struct {
+type Base struct {
 	Limits dragoman.Limits // of messages
 	Log    *slog.Logger    // never nil
 
@@ -89,9 +89,9 @@ type Door struct {
 	busy     int // exchanges, and what Go runs
 }
 
-// NewDoor returns a door that accepts requests.
-func NewDoor(o *DoorOptions) *Door {
-	d := &Door{
+// NewBase returns a base that accepts requests.
+func NewBase(o *BaseOptions) *Base {
+	d := &Base{
 		Limits: dragoman.Limits{MaxMessage: o.MaxMessage}, Log: Logger(o.Logger),
 		caller: o.Caller, belongs: o.Belongs, max: httpframe.Limit(o.MaxRequests, DefaultMaxRequests),
 		reading: httpframe.NewTimeouts(httpframe.Duration(o.BodyTimeout, DefaultBodyTimeout)), write: httpframe.Duration(o.WriteTimeout, sse.WriteTimeout),
@@ -122,8 +122,8 @@ func Logger(l *slog.Logger) *slog.Logger {
 // or its connection ended if the answer has begun.
 //
 // Pages may read every answer to a request that passed these checks, refusals too.
-func (d *Door) Serve(w http.ResponseWriter, r *http.Request, f func(*Exchange) error) {
-	x := &Exchange{W: w, R: r, door: d}
+func (d *Base) Serve(w http.ResponseWriter, r *http.Request, f func(*Exchange) error) {
+	x := &Exchange{W: w, R: r, base: d}
 	if d.gate != nil {
 		if err := d.gate.Check(r); err != nil {
 			varyByOrigin(w.Header())
@@ -151,7 +151,7 @@ func (d *Door) Serve(w http.ResponseWriter, r *http.Request, f func(*Exchange) e
 }
 
 // enter adds an exchange, or refuses it.
-func (d *Door) enter(x *Exchange) *Refusal {
+func (d *Base) enter(x *Exchange) *Refusal {
 	belongs := false
 	select {
 	case <-d.draining:
@@ -176,7 +176,7 @@ func (d *Door) enter(x *Exchange) *Refusal {
 }
 
 // leave removes an exchange whose handler returns, unless it was detached.
-func (d *Door) leave(x *Exchange) {
+func (d *Base) leave(x *Exchange) {
 	x.mu.Lock()
 	x.over = true
 	x.mu.Unlock()
@@ -188,7 +188,7 @@ func (d *Door) leave(x *Exchange) {
 }
 
 // remove removes an exchange. d.mu is locked.
-func (d *Door) remove(x *Exchange) {
+func (d *Base) remove(x *Exchange) {
 	if x.prev != nil {
 		x.prev.next = x.next
 	} else {
@@ -205,7 +205,7 @@ func (d *Door) remove(x *Exchange) {
 }
 
 // done decrements busy. d.mu is locked.
-func (d *Door) done() {
+func (d *Base) done() {
 	if d.busy--; d.busy == 0 && d.stopping {
 		close(d.idle)
 	}
@@ -213,7 +213,7 @@ func (d *Door) done() {
 
 // Go runs f on a goroutine of its own, which Shutdown waits for. It reports false if
 // Shutdown has begun; f is not run then.
-func (d *Door) Go(f func()) bool {
+func (d *Base) Go(f func()) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.stopping {
@@ -233,16 +233,16 @@ func (d *Door) Go(f func()) bool {
 }
 
 // Draining is closed when Shutdown begins. Streams without an end should end then.
-func (d *Door) Draining() <-chan struct{} { return d.draining }
+func (d *Base) Draining() <-chan struct{} { return d.draining }
 
 // Aborted ends when what is under way at Shutdown has had its time.
-func (d *Door) Aborted() context.Context { return d.aborted }
+func (d *Base) Aborted() context.Context { return d.aborted }
 
 // Shutdown refuses new requests with 503, and waits for those under way until ctx
 // ends. Then it tells the rest to stop, lets them answer, cuts clients that do not
 // read, and returns the cause of ctx: half a second later at the latest, even if some
 // still run.
-func (d *Door) Shutdown(ctx context.Context) error {
+func (d *Base) Shutdown(ctx context.Context) error {
 	d.drain()
 	if isClosed(d.idle, ctx.Done()) {
 		return nil
@@ -259,7 +259,7 @@ func (d *Door) Shutdown(ctx context.Context) error {
 }
 
 // Close is Shutdown that does not wait for requests under way to be done.
-func (d *Door) Close() error {
+func (d *Base) Close() error {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	cancel(dragoman.ErrClosed)
 	_ = d.Shutdown(ctx) // what it cut was to be cut
@@ -280,7 +280,7 @@ func isClosed(first <-chan struct{}, or <-chan struct{}) bool {
 	}
 }
 
-func (d *Door) idleWithin(limit time.Duration) bool {
+func (d *Base) idleWithin(limit time.Duration) bool {
 	t := time.NewTimer(limit)
 	defer t.Stop()
 	select {
@@ -292,7 +292,7 @@ func (d *Door) idleWithin(limit time.Duration) bool {
 }
 
 // drain refuses new requests, and calls the OnShutdown hooks of those under way.
-func (d *Door) drain() {
+func (d *Base) drain() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.stopping {
@@ -311,7 +311,7 @@ func (d *Door) drain() {
 }
 
 // abortAll calls the OnAbort hooks of all exchanges.
-func (d *Door) abortAll(cause error) {
+func (d *Base) abortAll(cause error) {
 	d.abort(cause)
 	var hooks []func()
 	d.mu.Lock()
@@ -327,7 +327,7 @@ func (d *Door) abortAll(cause error) {
 }
 
 // cutAll ends the connections of all exchanges, and returns how many there are.
-func (d *Door) cutAll() int {
+func (d *Base) cutAll() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for x := d.first; x != nil; x = x.next {
@@ -345,7 +345,7 @@ func (x *Exchange) recover() {
 	if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 		panic(p)
 	}
-	x.door.Log.Error("panic while answering a request", "method", x.R.Method, "path", x.R.URL.Path, "panic", p, "stack", string(debug.Stack()))
+	x.base.Log.Error("panic while answering a request", "method", x.R.Method, "path", x.R.URL.Path, "panic", p, "stack", string(debug.Stack()))
 	if x.answered.Load() {
 		panic(http.ErrAbortHandler) // so that the client sees that the answer is not whole
 	}
