@@ -8,7 +8,7 @@ PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 win
 # Only ends tests that hang: a busy machine has taken 15 minutes over interop.
 TIMEOUT ?= 30m
 PROCESSORS := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
-# Packages of test-race at once: one more than there are processors, since many of them wait.
+# Concurrent packages of test-race: one more than there are processors, since many of them wait.
 AT_ONCE ?= $(shell echo $$(($(PROCESSORS) + 1)))
 SOAK ?= 10m
 FUZZ ?= ./...
@@ -156,7 +156,7 @@ docs: build ## write bin/site, the documentation with search, and bin/man, the m
 	@cd tools/site && go run . ../.. ../../bin/site
 	@echo bin/site/index.html
 
-screenshots: build ## draw docs/images anew, from a real terminal; needs tmux
+screenshots: build ## draw docs/images again, from a real terminal; needs tmux
 	@cd tools/screenshots && go run . ../../bin/dragoman ../../docs/images
 
 release: ## make archives, packages, wheels and an image in dist/, for every platform (PLATFORMS=...)

@@ -7,7 +7,7 @@ import "context"
 // suspended calls, limits, records. It is not changed once it is in a context.
 type Caller struct {
 	// Principal is who it is, if that was proven, and Credential says how. Both are
-	// empty as long as nobody is asked to prove anything.
+	// empty as long as noCaller is asked to prove anything.
 	Principal, Credential string
 
 	// Scopes and Claims are what was proven with it: what the principal has been
@@ -22,7 +22,7 @@ type Caller struct {
 
 	// OnEnd, if not nil, has f called when the proof ends: it has expired, or was
 	// taken back. f is called at once if it has, and not any more after stop, which
-	// waits for nobody. Streams without an end of their own end then.
+	// waits for noCaller. Streams without an end of their own end then.
 	OnEnd func(f func()) (stop func())
 
 	// Metadata is where a client learns how to get a better proof (RFC 9728), or
@@ -91,8 +91,8 @@ func (c *Caller) InSession(id string) *Caller {
 	return &in
 }
 
-// nobody is the caller of a request whose endpoint tells nothing.
-var nobody = &Caller{}
+// noCaller is the caller of a request whose endpoint sets none.
+var noCaller = &Caller{}
 
 type callerKey struct{}
 
@@ -106,13 +106,13 @@ func CallerOf(ctx context.Context) *Caller {
 	if c, ok := ctx.Value(callerKey{}).(*Caller); ok && c != nil {
 		return c
 	}
-	return nobody
+	return noCaller
 }
 
 // WithCallerOf returns ctx with the caller of another context, for what is done on behalf of
 // a request but outlives it.
 func WithCallerOf(ctx, other context.Context) context.Context {
-	if c := CallerOf(other); c != nobody {
+	if c := CallerOf(other); c != noCaller {
 		return WithCaller(ctx, c)
 	}
 	return ctx

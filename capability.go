@@ -52,7 +52,7 @@ func ReceivesBackground(c Conn) bool {
 }
 
 // A CallLimiter is a Conn that limits how long the other side may take over each call of
-// ours, counted anew with each progress, and not while it waits for an answer of ours.
+// ours, reset by each progress message, and not while it waits for an answer of ours.
 type CallLimiter interface {
 	LimitCalls(after time.Duration)
 }

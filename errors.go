@@ -22,11 +22,11 @@ var (
 	ErrClosed = errors.New("dragoman: conversation closed")
 
 	// ErrOverloaded says that a limit of calls or bytes was reached. What was
-	// to be sent has not been sent, and the conversation goes on.
-	ErrOverloaded = errors.New("dragoman: too much under way")
+	// to be sent has not been sent, and the conversation continues.
+	ErrOverloaded = errors.New("dragoman: too much in progress")
 
 	// ErrTooLarge says that a message exceeds the size limit. The conversation
-	// goes on, except over WebSocket, where the socket is closed for that.
+	// continues, except over WebSocket, where the socket is closed for that.
 	ErrTooLarge = errors.New("dragoman: message too large")
 
 	// ErrSlow says that the other side did not read for too long, so the

@@ -87,7 +87,7 @@ func tooLarge(size, most int) error {
 }
 
 // A parser fills a message while it scans. Faults of grammar end the scan.
-// Faults of shape are noted and the scan goes on, so that the id of a refused
+// Faults of shape are noted and the scan continues, so that the id of a refused
 // request is found and bytes that are not JSON are told apart.
 type parser struct {
 	scanner

@@ -2,14 +2,14 @@ package dragoman
 
 import "context"
 
-// A Peer is the other side of an MCP conversation: somebody who can be asked
-// and told. Any number of goroutines may use it at once.
+// A Peer is the other side of an MCP session. It takes requests and notifications, and is safe for
+// concurrent use.
 type Peer interface {
 	// Call delivers one request and returns its response, which may be a
 	// JSON-RPC error response. A Go error means that there is no answer: the
 	// conversation is over (it is [ErrClosed]), the request was not sent
 	// ([ErrOverloaded]), the answer cannot be read ([ErrTooLarge], or a
-	// [ParseError]), or ctx ended first, and then the peer has been told that
+	// [ParseError]), or ctx ended first, and then the peer has been notified that
 	// the request is cancelled.
 	//
 	// from is the caller as seen from inside this request. Whatever the callee
@@ -33,7 +33,7 @@ type Conn interface {
 	Peer
 
 	// Close ends the conversation in good order and waits for its goroutines.
-	// Calls under way return an error that is [ErrClosed].
+	// Calls in flight return an error that is [ErrClosed].
 	Close() error
 
 	// Done is closed when the conversation is over, for whatever reason.
@@ -44,8 +44,8 @@ type Conn interface {
 	Err() error
 }
 
-// A Dialer opens conversations with one server. local is asked and told what
-// the server sends outside of any request of ours; it may be nil. ctx bounds
+// A Dialer opens conversations with one server. local receives the requests and
+// notifications that the server sends outside of any request of the client; it may be nil. ctx bounds
 // Dial alone, not the conversation.
 type Dialer interface {
 	Dial(ctx context.Context, local Peer) (Conn, error)
@@ -99,7 +99,7 @@ func (f Funcs) Notify(ctx context.Context, note *Message) error {
 }
 
 // Pipe returns the two ends of a conversation in memory: what is asked of or
-// told to toRight reaches right, and likewise for left. Either may be nil,
+// notified to toRight reaches right, and likewise for left. Either may be nil,
 // which stands for [NoPeer]. Calls run on the caller's goroutine. Closing one
 // end closes both.
 func Pipe(left, right Peer) (toRight, toLeft Conn) {
@@ -159,7 +159,7 @@ func (e *pipeEnd) Notify(ctx context.Context, note *Message) error {
 	return e.peer.Notify(ctx, note)
 }
 
-// Close ends the conversation. It does not wait for calls under way, which may
+// Close ends the conversation. It does not wait for calls in flight, which may
 // be the ones that close it; their contexts are cancelled.
 func (e *pipeEnd) Close() error {
 	e.cancel(ErrClosed)

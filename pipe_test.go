@@ -67,9 +67,9 @@ func TestPipeToNobody(t *testing.T) {
 }
 
 func TestPipePassesTheCallerOn(t *testing.T) {
-	var heard []string
+	var received []string
 	from := dragoman.Funcs{OnNotify: func(_ context.Context, note *dragoman.Message) error {
-		heard = append(heard, note.Method())
+		received = append(received, note.Method())
 		return nil
 	}}
 	right := dragoman.Funcs{OnCall: func(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
@@ -86,8 +86,8 @@ func TestPipePassesTheCallerOn(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if len(heard) != 1 || heard[0] != "notifications/progress" {
-		t.Errorf("heard %q", heard)
+	if len(received) != 1 || received[0] != "notifications/progress" {
+		t.Errorf("received %q", received)
 	}
 }
 
@@ -171,14 +171,14 @@ func TestErrorsOfACallPassThePipe(t *testing.T) {
 
 func TestLocalDialsAnAcceptor(t *testing.T) {
 	var client dragoman.Conn
-	var heard string
+	var received string
 	d := dragoman.Local(dragoman.AcceptFunc(func(_ context.Context, c dragoman.Conn) (dragoman.Peer, error) {
 		client = c
 		return echo, nil
 	}))
 	ctx, cancel := context.WithCancel(t.Context())
 	conn, err := d.Dial(ctx, dragoman.Funcs{OnNotify: func(_ context.Context, note *dragoman.Message) error {
-		heard = note.Method()
+		received = note.Method()
 		return nil
 	}})
 	if err != nil {
@@ -188,8 +188,8 @@ func TestLocalDialsAnAcceptor(t *testing.T) {
 	if resp, err := conn.Call(t.Context(), ping(t), nil); err != nil || resp.ID() != ping(t).ID() {
 		t.Errorf("Call gave %v, %v", resp, err)
 	}
-	if err := client.Notify(t.Context(), peertest.Parse(t, `{"jsonrpc":"2.0","method":"n"}`)); err != nil || heard != "n" {
-		t.Errorf("heard %q, %v", heard, err)
+	if err := client.Notify(t.Context(), peertest.Parse(t, `{"jsonrpc":"2.0","method":"n"}`)); err != nil || received != "n" {
+		t.Errorf("received %q, %v", received, err)
 	}
 	if err := client.Close(); err != nil {
 		t.Error(err)

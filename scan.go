@@ -87,7 +87,7 @@ func (s *scanner) value(i, depth int) int {
 		default:
 			return s.fail(i, "unexpected character")
 		}
-		// Behind a value: close containers until one goes on.
+		// Behind a value: close containers until one continues.
 		for ; i >= 0 && n.level > depth; n.leave() {
 			if i = s.space(i); i >= len(data) {
 				return s.eof()
@@ -142,7 +142,7 @@ func (n *nest) closer() byte {
 	return ']'
 }
 
-// unclosed notes that a container neither goes on nor ends at i.
+// unclosed notes that a container neither continues nor ends at i.
 func (s *scanner) unclosed(i int, object bool) int {
 	if object {
 		return s.fail(i, "expected ',' or '}'")

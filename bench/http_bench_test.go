@@ -30,7 +30,7 @@ func (c *caller) rounds(b *testing.B, client *http.Client, n, conns int) time.Du
 	begin := time.Now()
 	for i := range conns {
 		wg.Go(func() {
-			// In a session an id may be under way once.
+			// In a session an id may be in progress once.
 			body := bytes.Replace(c.body, []byte(`"id":1`), fmt.Appendf(nil, `"id":%d`, i), 1)
 			for range n / conns {
 				req, err := http.NewRequestWithContext(b.Context(), http.MethodPost, c.url, bytes.NewReader(body))

@@ -96,7 +96,7 @@ func newSite(b *testing.B) *stallSite {
 }
 
 // stall opens a session and its stream, of which nothing is read, and tells its
-// client more than fits anywhere, and then goes on. The function that it returns
+// client more than fits anywhere, and then continues. The function that it returns
 // ends that.
 func (s *stallSite) stall(b *testing.B) (stop func()) {
 	b.Helper()
@@ -160,7 +160,7 @@ func (l *watchedListener) Accept() (net.Conn, error) {
 	return watched, nil
 }
 
-// A watchedConn knows since when a write is under way.
+// A watchedConn knows since when a write is in progress.
 type watchedConn struct {
 	net.Conn
 	since atomic.Int64

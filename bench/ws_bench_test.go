@@ -82,7 +82,7 @@ func bareSocket(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// echoes is a client that has a number of calls of echo under way on one socket.
+// echoes is a client that has a number of calls of echo in flight on one socket.
 type echoes struct {
 	b      *testing.B
 	conn   *websocket.Conn

@@ -34,7 +34,7 @@ type Progress struct {
 // callKey is under which a context has its call.
 type callKey struct{}
 
-// A call is one request of ours under way: the caller as the server sees it, and
+// A call is one request of the client in flight: the caller as the server sees it, and
 // a clock.
 type call struct {
 	client   *Client

@@ -12,7 +12,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// A Client uses one server. Any number of goroutines may use it at once.
+// A Client uses one server. It is safe for concurrent use.
 type Client struct {
 	opts   Options
 	name   string      // of the server, for errors
@@ -187,7 +187,7 @@ func (c *Client) Can(capability string) bool {
 func (c *Client) Instructions() string { return c.facts.Instructions }
 
 // Close ends what Connect began, stops a server that we started, and waits for
-// that. Requests under way fail. It must not be called by a Handler or by
+// that. Requests in flight fail. It must not be called by a Handler or by
 // OnNotification, which it waits for.
 func (c *Client) Close() error {
 	c.once.Do(func() {

@@ -18,7 +18,7 @@ const (
 	// be opened. The request was not sent.
 	ConnectionFailed Kind = iota + 1
 
-	// ConnectionLost: the conversation ended while the request was under way.
+	// ConnectionLost: the conversation ended while the request was in flight.
 	ConnectionLost
 
 	// Timeout: the server gave no answer in time. It has been told that the
@@ -30,7 +30,7 @@ const (
 
 	// NetworkError: this one request failed: the server answered with an HTTP
 	// error, with what cannot be read, or with the end of the stream. The
-	// conversation goes on.
+	// conversation continues.
 	NetworkError
 )
 

@@ -48,9 +48,9 @@ func works(t *testing.T, c *client.Client) {
 	}
 }
 
-// A malformed line is dropped and the stream goes on. Besides: so is an answer
+// A malformed line is dropped and the stream continues. Besides: so is an answer
 // to nobody, and the call among them has its answer.
-func TestD11_D04_MalformedLinesAreDroppedAndTheStreamGoesOn(t *testing.T) {
+func TestD11_D04_MalformedLinesAreDroppedAndTheStreamContinues(t *testing.T) {
 	peertest.NoLeak(t)
 	c := connect(t, child(t, "odd"), nil)
 	got, err := c.CallTool(within(t), "garble", nil, nil)
@@ -62,7 +62,7 @@ func TestD11_D04_MalformedLinesAreDroppedAndTheStreamGoesOn(t *testing.T) {
 
 // When the process ends, pending requests are rejected as closed. Besides: with
 // its exit status and last lines, all of them, and the next request starts it
-// anew.
+// again.
 func TestC07_C08_D13_D21_AProcessThatEndsFailsItsCallsWithTheReasonAndIsStartedAgain(t *testing.T) {
 	peertest.NoLeak(t)
 	c := connect(t, child(t, "odd"), nil)
@@ -260,7 +260,7 @@ func TestD16_D17_HTTPErrorsCarryStatusTextAndHints(t *testing.T) {
 }
 
 // Invalid JSON throws whatever the parser throws. Besides: it is of a kind, says
-// where the fault lies, and the client goes on.
+// where the fault lies, and the client continues.
 func TestAnAnswerThatIsNoJSONFailsItsCallAlone(t *testing.T) {
 	for _, rev := range revisions {
 		for name, odd := range map[string]func(w http.ResponseWriter, r *http.Request, id string){
@@ -284,7 +284,7 @@ func TestAnAnswerThatIsNoJSONFailsItsCallAlone(t *testing.T) {
 }
 
 // A stream that ends without the answer fails with "no response received".
-// Besides: a stream that can be resumed is, and the client goes on.
+// Besides: a stream that can be resumed is, and the client continues.
 func TestD06_AStreamThatEndsWithoutTheAnswerFailsItsCallAlone(t *testing.T) {
 	for _, rev := range revisions {
 		t.Run(rev.Era().String(), func(t *testing.T) {

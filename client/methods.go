@@ -56,7 +56,7 @@ func (c *Client) GetPrompt(ctx context.Context, name string, args map[string]str
 }
 
 // Complete returns how an argument of a prompt, or of the template of a resource,
-// may go on. chosen are the other arguments, as far as they are known.
+// may continue. chosen are the other arguments, as far as they are known.
 func (c *Client) Complete(ctx context.Context, ref Ref, argument, value string, chosen map[string]string) (*Completion, error) {
 	params := map[string]any{"ref": ref.object(), "argument": map[string]string{"name": argument, "value": value}}
 	if len(chosen) > 0 {

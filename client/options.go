@@ -62,7 +62,7 @@ type Options struct {
 	// until it returns.
 	OnNotification func(note *dragoman.Message)
 
-	// Timeout is how long the server may take over a request, counted anew with
+	// Timeout is how long the server may take over a request, reset by
 	// each progress that it reports, up to MaxTimeout in all; the time that our
 	// own handlers take does not count. Zero means DefaultTimeout and
 	// DefaultMaxTimeout, negative no limit.
@@ -75,7 +75,7 @@ type Options struct {
 	// means DefaultConnectTimeout.
 	ConnectTimeout time.Duration
 
-	// Logger receives what goes on between us and the server. If nil, nothing is
+	// Logger receives what happens between us and the server. If nil, nothing is
 	// logged.
 	Logger *slog.Logger
 }

@@ -105,14 +105,14 @@ func TestAClosedClientLeavesItsPeerAlone(t *testing.T) {
 		<-ctx.Done()
 		return nil, context.Cause(ctx)
 	}}, nil)
-	// Ends when the request under way is ended by Close.
+	// Ends when the request in flight is ended by Close.
 	go func() {
 		<-began
 		_ = c.Close()
 	}()
-	for _, when := range []string{"under way", "later"} {
+	for _, when := range []string{"in progress", "later"} {
 		_, err := c.Request(within(t), protocol.MethodListTools, nil)
-		if e, ok := errors.AsType[*client.Error](err); !ok || !errors.Is(err, dragoman.ErrClosed) || e.Sent != (when == "under way") {
+		if e, ok := errors.AsType[*client.Error](err); !ok || !errors.Is(err, dragoman.ErrClosed) || e.Sent != (when == "in progress") {
 			t.Errorf("a request %s: %v", when, err)
 		}
 	}

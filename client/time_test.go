@@ -85,7 +85,7 @@ func TestProgressExtendsTheTimeUpToALimit(t *testing.T) {
 		}
 		began := time.Now()
 		if _, err = c.CallTool(t.Context(), "slow", object{"ms": 100_000, "steps": 20}, nil); !errors.Is(err, client.Timeout) {
-			t.Errorf("for ever: %v", err)
+			t.Errorf("forever: %v", err)
 		}
 		if took := time.Since(began); took != time.Minute {
 			t.Errorf("it took %v", took)
@@ -93,7 +93,7 @@ func TestProgressExtendsTheTimeUpToALimit(t *testing.T) {
 	})
 }
 
-func TestNegativeTimeoutsMeanForEver(t *testing.T) {
+func TestNegativeTimeoutsMeanForever(t *testing.T) {
 	inBubble(t, func(t *testing.T, server *client.Server) {
 		c := bubbled(t, server, &client.Options{Timeout: -1})
 		if _, err := c.CallTool(t.Context(), "slow", object{"ms": 3_600_000}, nil); err != nil {
@@ -138,7 +138,7 @@ func TestD09_D10_WhoeverCancelsGetsTheirOwnReasonAndTheToolSeesIt(t *testing.T) 
 				t.Error("the tool ended by itself")
 			}
 		case <-time.After(patience):
-			t.Error("the tool goes on")
+			t.Error("the tool continues")
 		}
 		if _, err := c.CallTool(within(t), "echo", object{"text": "x"}, nil); err != nil {
 			t.Errorf("afterwards: %v", err)
@@ -160,7 +160,7 @@ func TestD10_ATimeoutCancelsTheTool(t *testing.T) {
 		select {
 		case <-s.ended:
 		case <-time.After(patience):
-			t.Error("the tool goes on")
+			t.Error("the tool continues")
 		}
 	})
 }

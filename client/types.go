@@ -165,7 +165,7 @@ func (r Ref) object() map[string]string {
 	return map[string]string{"type": "ref/resource", "uri": r.URI}
 }
 
-// A Completion is how an argument may go on.
+// A Completion is how an argument may continue.
 type Completion struct {
 	Values  []string `json:"values"`
 	Total   int      `json:"total"` // zero if it is not known

@@ -125,7 +125,7 @@ func TestASubscriptionThatIsNotAcknowledgedIsGivenUp(t *testing.T) {
 		patient := bubbled(t, server, &client.Options{Timeout: -1})
 		began = time.Now()
 		if err := patient.Subscribe(t.Context(), "x:y"); !errors.Is(err, client.Timeout) || time.Since(began) != 30*time.Second {
-			t.Errorf("for ever: %v after %v", err, time.Since(began))
+			t.Errorf("forever: %v after %v", err, time.Since(began))
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()

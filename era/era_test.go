@@ -267,7 +267,7 @@ func TestServerThatTakesTooLongIsCancelled(t *testing.T) {
 				if took := time.Since(began); took != time.Second {
 					t.Errorf("it took %v", took)
 				}
-				// Progress begins the time anew.
+				// Progress begins the time again.
 				c.must(protocol.MethodCallTool, `{"name":"slow","arguments":{"ms":5000,"steps":10},"_meta":{"progressToken":1}}`)
 			})
 		})

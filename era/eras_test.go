@@ -153,7 +153,7 @@ func TestLegacySessionCrossesOverWhenAModernServerTakesNoMoreThanItsHandshake(t 
 	join(t, s, protocol.LatestLegacy).echo()
 }
 
-func TestLegacySessionGoesOnWithAServerThatComesBackInAnotherRevision(t *testing.T) {
+func TestLegacySessionContinuesWithAServerThatComesBackInAnotherRevision(t *testing.T) {
 	for _, after := range protocol.Revisions() {
 		if after == protocol.LatestLegacy {
 			continue

@@ -124,7 +124,7 @@ func (f *Frontend) refuse(req *dragoman.Message) *dragoman.Message {
 // Requests returns the peer that answers requests of the modern era.
 func (f *Frontend) Requests() dragoman.Peer { return f.peer }
 
-// Accept begins a conversation with a client of either era. Sessions come in by it, and
+// Accept begins a conversation with a client of either era. It takes sessions, and
 // transports whose conversations carry both eras.
 func (f *Frontend) Accept(ctx context.Context, client dragoman.Conn) (dragoman.Peer, error) {
 	if f.ctx.Err() != nil {
@@ -133,7 +133,7 @@ func (f *Frontend) Accept(ctx context.Context, client dragoman.Conn) (dragoman.P
 	return &frontConn{front: f, client: client, caller: dragoman.CallerOf(ctx)}, nil
 }
 
-// Close cuts what is under way, refuses all else from then on, and waits for our
+// Close cuts what is in flight, refuses all else from then on, and waits for our
 // goroutines.
 func (f *Frontend) Close() error {
 	f.cancel(dragoman.ErrClosed)

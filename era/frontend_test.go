@@ -75,7 +75,7 @@ func TestFrontThatIsClosedCutsCalls(t *testing.T) {
 				_, err := c.request(context.Background(), protocol.MethodCallTool, `{"name":"wait"}`)
 				done <- err
 			}()
-			eventually(t, "the call is under way", func() bool { return calls.Load() == 1 })
+			eventually(t, "the call is in flight", func() bool { return calls.Load() == 1 })
 			if err := f.Close(); err != nil {
 				t.Fatal(err)
 			}

@@ -249,7 +249,7 @@ func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for limit := time.Now().Add(10 * time.Second); !is(); time.Sleep(time.Millisecond) {
 		if time.Now().After(limit) {
-			t.Fatalf("waited in vain for this: %s", what)
+			t.Fatalf("timed out waiting for: %s", what)
 		}
 	}
 }

@@ -116,7 +116,7 @@ func (ls *legacySession) cross(ctx context.Context, memory *sessions.Memory) dra
 	return other
 }
 
-// crossOver begins the session anew behind the crossing, and tells that what the
+// crossOver begins the session again behind the crossing, and tells that what the
 // server was told.
 func (ls *legacySession) crossOver(ctx context.Context, memory *sessions.Memory) (dragoman.Peer, error) {
 	s := ls.server
@@ -145,7 +145,7 @@ func (ls *legacySession) crossOver(ctx context.Context, memory *sessions.Memory)
 
 var errNotModern = errors.New("era: the server is not modern")
 
-// crossAfter has a session go on by the crossing when the server has come back as a
+// crossAfter has a session continue by the crossing when the server has come back as a
 // modern one: it has refused the handshake that was repeated to it. It returns nil if
 // that is not so.
 func (ls *legacySession) crossAfter(ctx context.Context, err error) dragoman.Peer {
@@ -159,7 +159,7 @@ func (ls *legacySession) crossAfter(ctx context.Context, err error) dragoman.Pee
 	return other
 }
 
-// pass passes a request on. One whose conversation was lost under way is sent
+// pass passes a request on. One whose conversation was lost in flight is sent
 // again only if that does no harm.
 func (ls *legacySession) pass(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 	for again := false; ; again = true {
@@ -401,7 +401,7 @@ func (ls *legacySession) open(ctx context.Context) (*pool.Entry, error) {
 
 // supervise closes the conversation with the server when the client has gone. When
 // it is lost before, and the client has subscribed to something, it is opened
-// anew, a few times: such a client may wait for news without asking for anything.
+// again, a few times: such a client may wait for news without asking for anything.
 func (ls *legacySession) supervise() {
 	var (
 		lost   <-chan struct{}
@@ -466,7 +466,7 @@ func (ls *legacySession) acceptRevision(answer *dragoman.Message) error {
 	return err
 }
 
-// repeatID is the id of something that we send once more. No two are under way
+// repeatID is the id of something that we send once more. No two are in progress
 // with one.
 func (s *Server) repeatID() dragoman.ID {
 	return dragoman.StringID(fmt.Sprintf("again-%d", s.repeats.Add(1)))

@@ -49,7 +49,7 @@ func (s *Server) modern(ctx context.Context, req *dragoman.Message, from dragoma
 	return s.pass(ctx, req, from, main)
 }
 
-// pass passes a request on. One whose conversation was lost under way is sent
+// pass passes a request on. One whose conversation was lost in flight is sent
 // again only if that does no harm.
 func (s *Server) pass(ctx context.Context, req *dragoman.Message, from dragoman.Peer, main bool) (*dragoman.Message, error) {
 	for again := false; ; again = true {

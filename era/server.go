@@ -72,9 +72,9 @@ type Server struct {
 	// to open. Zero means the defaults.
 	ProbeTimeout, DialTimeout time.Duration
 
-	// Timeout is how long the server may take over a request, counted anew with
+	// Timeout is how long the server may take over a request, reset by
 	// each progress it makes and not while it waits for an answer of the client.
-	// Zero means for ever.
+	// Zero means no limit.
 	Timeout time.Duration
 
 	// Isolation says which clients share a conversation.
@@ -167,7 +167,7 @@ func (s *Server) owner(ctx context.Context) pool.Key {
 	return pool.Key{Caller: c.Key()}
 }
 
-// Start finds out the server's era, anew if it was known, and opens what is to be
+// Start finds out the server's era, again if it was known, and opens what is to be
 // kept open, so that the first client need not wait and a server that does not come
 // up is noticed. It may be left out.
 func (s *Server) Start(ctx context.Context) (protocol.Era, error) {

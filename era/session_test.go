@@ -94,7 +94,7 @@ func (s *forgetfulServer) countStreams() int {
 	return s.streams
 }
 
-func TestB12_ForgottenSessionIsOpenedAnewAndEveryCallIsCarriedOutOnce(t *testing.T) {
+func TestB12_ForgottenSessionIsOpenedAgainAndEveryCallIsCarriedOutOnce(t *testing.T) {
 	const calls = 8
 	for _, from := range []protocol.Revision{protocol.LatestLegacy, protocol.Latest} {
 		t.Run(from.String()+" client", func(t *testing.T) {
@@ -163,7 +163,7 @@ func callAll(c *client, calls int) (renewed int) {
 }
 
 // A client that waits for news need not ask for anything to have its subscription
-// made anew: that the background stream cannot be opened any more tells enough.
+// made again: that the background stream cannot be opened any more is enough.
 func TestSubscriptionOutlivesASessionThatIsForgottenInSilence(t *testing.T) {
 	web := newForgetfulServer(t)
 	s := start(t, &era.Server{Dialer: &streamable.Client{URL: web.URL, Retry: &streamable.Retry{Min: 1}}})
@@ -172,7 +172,7 @@ func TestSubscriptionOutlivesASessionThatIsForgottenInSilence(t *testing.T) {
 	eventually(t, "the background stream is open", func() bool { return web.countStreams() > 0 })
 	web.forget()
 	web.CloseClientConnections()
-	eventually(t, "the subscription is made anew", func() bool { return web.count(protocol.MethodSubscribe) == 2 })
+	eventually(t, "the subscription is made again", func() bool { return web.count(protocol.MethodSubscribe) == 2 })
 	eventually(t, "the client is told", func() bool { return c.hears(protocol.NoteResourceUpdated) })
 }
 

@@ -10,7 +10,7 @@ import (
 )
 
 // timedConn is a conversation whose requests may not take longer than a limit. It
-// counts anew with each progress, and not while the server waits for an answer.
+// counts again with each progress, and not while the server waits for an answer.
 // A subscription has no limit.
 type timedConn struct {
 	dragoman.Conn

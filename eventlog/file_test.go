@@ -305,7 +305,7 @@ func TestForgottenPositionsAreNotGivenOutAgainAfterARestart(t *testing.T) {
 	})
 }
 
-// write appends events to a few streams for ever, and says so after each.
+// write appends events to a few streams forever, and prints a line after each.
 func write(dir string) {
 	log, err := eventlog.Open(dir, &eventlog.FileOptions{MaxTotalBytes: 512 << 10})
 	if err != nil {
@@ -390,7 +390,7 @@ func TestS49_ProcessThatIsKilledInTheMiddleOfWritingLosesNothingThatItSaidWasKep
 	}
 }
 
-// Whatever is in a file, the log opens and goes on.
+// Whatever is in a file, the log opens and continues.
 func FuzzOpen(f *testing.F) {
 	dir := f.TempDir()
 	log, err := eventlog.Open(dir, nil)

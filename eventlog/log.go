@@ -37,7 +37,7 @@ const End int64 = -1
 
 // A Log keeps the events of streams so that a client that lost its connection
 // can have them again. Any number of goroutines and, if the implementation is shared,
-// processes may use it at once.
+// processes may use it concurrently.
 //
 // A stream begins with its first event and is known by a name. Its events are
 // counted from 1, and a position is never given out twice, also when the events
@@ -48,7 +48,7 @@ type Log interface {
 	// stream has come as far, the events between are lost, and those before them. Behind End nothing is
 	// expected: it is for streams that several writers have.
 	//
-	// The event is kept, not copied: nobody may change it afterwards. After an error that is not
+	// The event is kept, not copied: it must not be modified afterwards. After an error that is not
 	// ErrConflict the event counts as lost, and the next is appended behind its position.
 	Append(ctx context.Context, stream string, after int64, event []byte) (int64, error)
 
@@ -58,7 +58,7 @@ type Log interface {
 	After(ctx context.Context, stream string, position int64) ([][]byte, error)
 
 	// Drop forgets a stream, if it is there. Its name must not be used again:
-	// positions would begin anew.
+	// positions would start over.
 	Drop(ctx context.Context, stream string) error
 }
 

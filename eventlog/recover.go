@@ -111,7 +111,7 @@ func (f *File) restore(s *recovered) {
 	v.newest = s.newest
 }
 
-// startOver forgets everything because the files are damaged, and goes on behind
+// startOver forgets everything because the files are damaged, and continues behind
 // every position that may have been given out.
 func (f *File) startOver(streams map[string]*recovered, reason error) error {
 	f.logger.Error("the event log is damaged, all its events are lost", "error", reason)

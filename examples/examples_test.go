@@ -40,7 +40,7 @@ func run(t *testing.T, args ...string) string {
 	return string(out)
 }
 
-// start starts a program that goes on until the test ends, or end is called, which returns
+// start starts a program that continues until the test ends, or end is called, which returns
 // all that it has logged. word is the first of its log that begins with a prefix.
 func start(t *testing.T, prefix string, args ...string) (word string, end func() string) {
 	t.Helper()

@@ -131,7 +131,7 @@ func (g *Gateway) Handler(hosts, origins []string) http.Handler {
 // the caller serves, such as [github.com/dragoman-mcp/dragoman/transport/stdio.Serve].
 func (g *Gateway) Acceptor() dragoman.Acceptor { return g.core.Backend().Acceptor }
 
-// Shutdown takes no new work, waits for requests under way until ctx ends, ends all
+// Shutdown takes no new work, waits for requests in flight until ctx ends, ends all
 // streams in good order and stops the servers. own are the Shutdown functions of
 // transports that use Acceptor; they are called with ours, before the servers are stopped. The
 // error says that something was cut.
@@ -147,15 +147,15 @@ type Changes struct {
 	Added, Replaced, Removed, Unchanged []string
 
 	// Failed are the servers whose new configuration has errors, and what these are. They
-	// go on as they were, or are left out if they were not there.
+	// continue as they were, or are left out if they were not there.
 	Failed map[string]string
 
 	// NeedsRestart are the keys of the files that take effect in a new Gateway only.
 	NeedsRestart []string
 }
 
-// Reload reads the configuration again. Servers that are unchanged go on undisturbed; those
-// that are replaced or removed finish what is under way. If the error is not nil, nothing
+// Reload reads the configuration again. Servers that are unchanged continue undisturbed; those
+// that are replaced or removed finish what is in flight. If the error is not nil, nothing
 // has changed.
 func (g *Gateway) Reload() (*Changes, error) {
 	r, err := g.core.Reload()

@@ -4,7 +4,7 @@ import "github.com/dragoman-mcp/dragoman/internal/gateway/event"
 
 // An Observer is called with what happens in a gateway: each request before and after it is
 // passed on, all messages of the links that it watches, and events beside requests. Its methods
-// are called by many goroutines at once and must not block. Embed [NopObserver] for those that are
+// are called concurrently and must not block. Embed [NopObserver] for those that are
 // not needed.
 type Observer = event.Observer
 

@@ -64,7 +64,7 @@ func TestWhatAHandlerAsksIsAnsweredAlsoWhenItsRequestIsOver(t *testing.T) {
 					t.Errorf("the answer is %v", err)
 				}
 			case <-ctx.Done():
-				t.Fatal("the handler waits for an answer for ever")
+				t.Fatal("the handler waits for an answer forever")
 			}
 		})
 	}

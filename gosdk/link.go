@@ -98,7 +98,7 @@ func (l *link) end(reason error) {
 	l.cancel(reason)
 }
 
-// wait waits for the requests of the SDK that are under way, and who else uses the link.
+// wait waits for the requests of the SDK that are in flight, and who else uses the link.
 func (l *link) wait() { l.calls.Wait() }
 
 // Done implements dragoman.Conn.
@@ -378,7 +378,7 @@ func (c connection) Close() error {
 	return nil
 }
 
-// codeRejected is the error by which the SDK goes on after a message that could not be
+// codeRejected is the error by which the SDK continues after a message that could not be
 // written. Any other ends the session.
 const codeRejected = -32005
 

@@ -71,7 +71,7 @@ func text(s string) *mcp.CallToolResult {
 	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: s}}}
 }
 
-// endpoints serves a server of the SDK on every transport, and returns dialers of ours to it.
+// endpoints serves a server of the SDK on every transport, and returns dialers of this module to it.
 func endpoints(t *testing.T, s *mcp.Server) map[string]dragoman.Dialer {
 	t.Helper()
 	back := &era.Server{Dialer: gosdk.Dialer(s)}
@@ -88,7 +88,7 @@ func endpoints(t *testing.T, s *mcp.Server) map[string]dragoman.Dialer {
 	t.Cleanup(func() {
 		gone, cancel := context.WithCancel(context.Background())
 		cancel()
-		_, _, _ = endpoint.Shutdown(gone), old.Shutdown(gone), sockets.Shutdown(gone) // what is cut here is ours
+		_, _, _ = endpoint.Shutdown(gone), old.Shutdown(gone), sockets.Shutdown(gone) // only this module's connections are cut here
 		server.Close()
 	})
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

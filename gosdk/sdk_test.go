@@ -174,7 +174,7 @@ func stillNeeded(t *testing.T, out map[string]string, run func(context.Context, 
 		all.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second) // some wait for ever
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second) // some wait forever
 			defer cancel()
 			if text, err := run(ctx, "-test.run", pattern([]string{name})); err == nil {
 				t.Errorf("%s is left out because %s, but it passes, or is not there:\n%s", name, reason, text)

@@ -21,7 +21,7 @@ import (
 )
 
 // An authServer is an authorization server: ts/oidc.mjs, which says what its
-// settings are. Its state is in files, so it can be started anew.
+// settings are. Its state is in files, so it can be started again.
 type authServer struct {
 	t        *testing.T
 	issuer   string
@@ -62,7 +62,7 @@ func (a *authServer) start() {
 	a.issuer, a.stop = ready.Issuer, stop
 }
 
-// restart ends the server and starts it anew with the same state, at the same
+// restart ends the server and starts it again with the same state, at the same
 // address. Its counters begin at zero.
 func (a *authServer) restart() {
 	a.t.Helper()

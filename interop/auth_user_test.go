@@ -26,7 +26,7 @@ type plainClient struct {
 	id       string
 	resource string
 	redirect string
-	verifier string // of the authorization under way
+	verifier string // of the authorization in progress
 }
 
 // register has a server register a client that listens on loopback.

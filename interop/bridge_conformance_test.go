@@ -145,10 +145,10 @@ func TestConformanceThroughTheBridge(t *testing.T) {
 		start  func(*testing.T, protocol.Era) []string // returns what follows `dragoman run`
 		cannot map[protocol.Revision]map[string]string
 	}{
-		{"ours on stdio", protocol.Legacy, oursOnStdio, oursLegacy},
-		{"ours on stdio", protocol.Modern, oursOnStdio, nil},
-		{"ours on HTTP", protocol.Legacy, oursOnHTTP, oursLegacy},
-		{"ours on HTTP", protocol.Modern, oursOnHTTP, nil},
+		{"Dragoman on stdio", protocol.Legacy, oursOnStdio, oursLegacy},
+		{"Dragoman on stdio", protocol.Modern, oursOnStdio, nil},
+		{"Dragoman on HTTP", protocol.Legacy, oursOnHTTP, oursLegacy},
+		{"Dragoman on HTTP", protocol.Modern, oursOnHTTP, nil},
 		{"Go SDK on stdio", protocol.Legacy, goSDKOnStdio, goLegacy},
 		{"Go SDK on stdio", protocol.Modern, goSDKOnStdio, goModern},
 		{"Go SDK on HTTP", protocol.Legacy, goSDKOnHTTP, goLegacy},

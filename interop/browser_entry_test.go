@@ -184,7 +184,7 @@ func TestBrowserPages_S11_S27_GetNothingThroughAuthentication(t *testing.T) {
 	g := startGuarded(t)
 	good, evil := g.newApplication("good"), g.newApplication("evil")
 
-	// The user has signed in to an application before, and another sign-in is under way.
+	// The user has signed in to an application before, and another sign-in is in progress.
 	user := newTab(t, browser)
 	mustDo(t, user, "a sign-in", chromedp.Navigate(good.page), chromedp.Click("#agree"), chromedp.WaitReady("#done"))
 	<-good.codes
@@ -268,7 +268,7 @@ func TestBrowserPages_S11_S27_GetNothingThroughAuthentication(t *testing.T) {
 			g.admitted()
 		})
 	}
-	mustDo(t, user, "the sign-in that was under way", chromedp.Click("#agree"), chromedp.WaitReady("#done"))
+	mustDo(t, user, "the sign-in that was in progress", chromedp.Click("#agree"), chromedp.WaitReady("#done"))
 	<-good.codes
 }
 

@@ -325,7 +325,7 @@ func TestB14_MCPGoClientCallsToolsOverHTTPAndSSE(t *testing.T) {
 	})
 }
 
-// eachRevision runs a test in every revision, all at once.
+// eachRevision runs a test in every revision, in parallel.
 func eachRevision(t *testing.T, f func(t *testing.T, rev protocol.Revision)) {
 	inRevisions(t, f, func(protocol.Revision) bool { return true })
 }

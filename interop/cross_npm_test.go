@@ -155,7 +155,7 @@ func callReference(t *testing.T, x *session) {
 	rows["echo"] = expected{args: object{"message": "some text"}, text: "some text", logs: -1}
 	rows["get-structured-content"] = expected{args: object{"location": "Chicago"}, text: "temperature", logs: -1}
 	// It asks for the roots right after the handshake and then no more. Unless a
-	// call is under way by then, there is nobody to ask.
+	// call is in flight by then, no client can be asked.
 	rows["get-roots-list"] = expected{text: "oots", logs: -1}
 	names, err := x.tools(t.Context())
 	if err != nil {

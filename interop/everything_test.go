@@ -175,7 +175,7 @@ func callTool(t *testing.T, s *session, name string, want expected) {
 	}
 }
 
-// callWaiting cancels a tool that would go on for ever, and goes on.
+// callWaiting cancels a tool that would continue forever, and continues.
 func callWaiting(t *testing.T, c sdkClient, name string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)

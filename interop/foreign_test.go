@@ -39,9 +39,9 @@ type foreign struct {
 	resources, prompts, templates int      // negative: any number of resources, and no list of templates
 	read                          []string // resources of templates
 	complete                      object
-	values                        []string                        // that complete it; nil if they are not known
-	missing                       func(rev protocol.Revision) int // code for a resource that does not exist; nil if it is not tried
-	hear                          func(t *testing.T, c *ours)     // lets something change
+	values                        []string                              // that complete it; nil if they are not known
+	missing                       func(rev protocol.Revision) int       // code for a resource that does not exist; nil if it is not tried
+	changes                       func(t *testing.T, c *dragomanClient) // lets something change
 }
 
 func always(era protocol.Era) func(protocol.Revision) protocol.Era {
@@ -56,7 +56,7 @@ var goForeign = []foreign{
 		tools: goSDKTools, asks: true, resources: 3, prompts: 5, templates: 1, read: []string{"test://template/7/data"},
 		complete: object{"ref": object{"type": "ref/prompt", "name": "test_prompt_with_arguments"}, "argument": object{"name": "arg1", "value": "par"}},
 		missing:  func(protocol.Revision) int { return protocol.CodeInvalidParams }, // the modern code in the legacy era too
-		hear:     hearGoSDK,
+		changes:  changeGoSDK,
 	},
 	{
 		name: "Go SDK", transport: "http", revisions: []protocol.Revision{protocol.V20260728, protocol.V20251125, protocol.V20250618, protocol.V20250326},
@@ -69,7 +69,7 @@ var goForeign = []foreign{
 		tools: func(protocol.Revision) map[string]expected { return mcpGoTools }, resources: 4, prompts: 1, templates: 1, read: []string{"test://template/7"},
 		complete: object{"ref": object{"type": "ref/prompt", "name": "greeting"}, "argument": object{"name": "name", "value": "w"}},
 		missing:  protocol.Revision.CodeNoResource,
-		hear:     hearMCPGo,
+		changes:  changeMCPGo,
 	},
 }
 
@@ -136,12 +136,12 @@ func (f *foreign) use(t *testing.T, server dragoman.Dialer, rev protocol.Revisio
 			t.Errorf("the server never sent %s", method)
 		}
 	}
-	if f.hear != nil {
-		f.hear(t, f.begin(t, server, rev)) // in a session of its own
+	if f.changes != nil {
+		f.changes(t, f.begin(t, server, rev)) // in a session of its own
 	}
 }
 
-func (f *foreign) begin(t *testing.T, server dragoman.Dialer, rev protocol.Revision) *ours {
+func (f *foreign) begin(t *testing.T, server dragoman.Dialer, rev protocol.Revision) *dragomanClient {
 	t.Helper()
 	c := dial(t, server)
 	if f.caps != nil {
@@ -182,7 +182,7 @@ func goSDKOverHTTP(t *testing.T, stateless bool) *streamable.Client {
 }
 
 // goSDKToolsOverHTTP are goSDKTools, of which one closes its stream. The server keeps no events,
-// so it cannot be resumed, and the caller must be told.
+// so it cannot be resumed, and the caller must get an error.
 func goSDKToolsOverHTTP(rev protocol.Revision) map[string]expected {
 	rows := goSDKTools(rev)
 	if rev.HasSessions() {
@@ -239,7 +239,7 @@ func goSDKTools(rev protocol.Revision) map[string]expected {
 	return rows
 }
 
-func hearGoSDK(t *testing.T, c *ours) {
+func changeGoSDK(t *testing.T, c *dragomanClient) {
 	t.Helper()
 	stop, marked := func() {}, ""
 	if c.rev.HasListen() {
@@ -274,7 +274,7 @@ var mcpGoTools = map[string]expected{
 	"change":   {text: "changed"},
 }
 
-func hearMCPGo(t *testing.T, c *ours) {
+func changeMCPGo(t *testing.T, c *dragomanClient) {
 	t.Helper()
 	stop := func() {}
 	if c.rev.HasListen() {
@@ -304,7 +304,7 @@ func TestE06_OurClientMakesManyCallsToTheGoSDKServerAtOnce(t *testing.T) {
 	callAtOnce(t, c, some)
 }
 
-func TestOurClientGoesOnAfterACancelledCallToTheGoSDKServer(t *testing.T) {
+func TestOurClientContinuesAfterACancelledCallToTheGoSDKServer(t *testing.T) {
 	t.Parallel()
 	for _, rev := range []protocol.Revision{protocol.V20260728, protocol.V20251125} {
 		t.Run(rev.String(), func(t *testing.T) {
@@ -336,7 +336,7 @@ func TestE03_GoSDKServerSpeaksTheEraItIsSpokenToIn(t *testing.T) {
 	c.tool("test_simple_text")
 }
 
-// The server has five workers for tools, so calls that went on after they were
+// The server has five workers for tools, so calls that continued after they were
 // cancelled would keep others from being served. A cancel counts only once the
 // call has begun: the server loses those of calls that wait for a worker.
 func TestD10_OurCancelReachesTheMCPGoServer(t *testing.T) {

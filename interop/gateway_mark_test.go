@@ -51,7 +51,7 @@ func tryMark(t *testing.T, x *session) {
 		case name == "ask" && x.hasty && !x.rev.HasSessions():
 			// The Go SDK 1.8.0 cannot read the question for roots, which has no params.
 		case want.waits && !cancels:
-			// It would go on, and the calls after it might be in another process.
+			// It would continue, and the calls after it might be in another process.
 		default:
 			callTool(t, x, name, want)
 		}
@@ -68,7 +68,7 @@ func tryMark(t *testing.T, x *session) {
 }
 
 // cancelMark cancels more calls than the server has workers for, so that those
-// which went on would keep others from being served.
+// which continued would keep others from being served.
 func cancelMark(t *testing.T, x *session) {
 	t.Helper()
 	for i := range 6 {

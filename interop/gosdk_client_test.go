@@ -166,7 +166,7 @@ func (s *goSDK) do(ctx context.Context, method string, params object) (json.RawM
 		result, err = tell(ctx, params, s.Ping)
 	case "setLoggingLevel":
 		result, err = tell(ctx, params, s.SetLoggingLevel)
-	case "listen": // to lists it does so by itself, if it has a handler
+	case "listen": // it subscribes to lists without a call, if it has a handler
 		result = object{}
 		for _, uri := range params["resourceSubscriptions"].([]string) {
 			err = errors.Join(err, s.Subscribe(ctx, &mcp.SubscribeParams{URI: uri}))
@@ -231,7 +231,7 @@ func TestGoSDKClientHearsNoUpdatesAfterItsSubscriptionHasEnded(t *testing.T) {
 			return
 		}
 		if time.Now().After(end) {
-			t.Fatal("updates go on after the subscription ended")
+			t.Fatal("updates continue after the subscription ended")
 		}
 	}
 }

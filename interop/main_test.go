@@ -62,7 +62,7 @@ func nothingLeft(before int) int {
 	return 0
 }
 
-// running returns the processes whose program is one of ours, where the system
+// running returns the processes whose program is one of this module, where the system
 // can tell.
 func running() []string {
 	var found []string

@@ -231,7 +231,7 @@ func TestNpmAuthorizationServerRotatesItsKeys(t *testing.T) {
 	server.wantWhoami(protocol.V20251125, first.Access, "alice", "mcp:read", "mcp:write")
 	auth.rotateKeys(false)
 	third := client.want(client.refresh(second.Refresh))
-	server.wantWhoami(protocol.V20251125, third.Access, "alice", "mcp:read", "mcp:write") // it reads the keys anew
+	server.wantWhoami(protocol.V20251125, third.Access, "alice", "mcp:read", "mcp:write") // it reads the keys again
 	if status, _ := server.refuses(second.Access, "whoami"); status != http.StatusUnauthorized {
 		t.Errorf("a token of a key that is gone is taken with status %d", status)
 	}

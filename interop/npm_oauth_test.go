@@ -214,7 +214,7 @@ func (s *signIn) callAtOnce(n int) {
 	calls.Wait()
 }
 
-func TestNpmOAuthSignsInAnewOnceTheGrantIsTakenBack(t *testing.T) {
+func TestNpmOAuthSignsInAgainOnceTheGrantIsTakenBack(t *testing.T) {
 	t.Parallel()
 	s := newSignIn(t, nil, nil)
 	source := s.source(nil)

@@ -12,7 +12,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// The server asks for the roots right after the handshake, when no call is under way
+// The server asks for the roots right after the handshake, when no call is in progress
 // that could carry the question.
 func TestNpmFilesystemServerKnowsTheRootsOfAModernClientAtItsFirstCalls(t *testing.T) {
 	t.Parallel()

@@ -27,7 +27,7 @@ func npmForeign() []foreign {
 			return &streamable.Client{URL: pythonServer(t) + "/mcp"}
 		},
 		era: always(protocol.Modern), tools: func(protocol.Revision) map[string]expected { return smallTools() }, resources: 1, prompts: 1, templates: -1,
-		hear: hearSmall, quiet: true,
+		changes: changeSmall, quiet: true,
 	}
 	smallSSE, smallFound := small, small
 	smallSSE.transport, smallSSE.revisions, smallSSE.era = "sse", oldestAndNewest, nil
@@ -46,7 +46,7 @@ func npmForeign() []foreign {
 			"ref": object{"type": "ref/prompt", "name": "completable-prompt"}, "argument": object{"name": "name", "value": "A"},
 			"context": object{"arguments": object{"department": "Engineering"}},
 		},
-		values: []string{"Alice"}, hear: hearOfNpm,
+		values: []string{"Alice"}, changes: changeOfNpm,
 	}
 	http, old, found := reference, reference, reference
 	http.transport, http.revisions, http.era = "http", npmRevisions[:3], always(protocol.Legacy)
@@ -68,9 +68,9 @@ func npmForeign() []foreign {
 		}
 		return tools
 	}
-	second.hear = func(t *testing.T, c *ours) {
+	second.changes = func(t *testing.T, c *dragomanClient) {
 		if !c.rev.HasSessions() {
-			hearSmall(t, c)
+			changeSmall(t, c)
 		}
 	}
 	return []foreign{reference, http, old, found, small, smallSSE, smallFound, second}
@@ -115,8 +115,8 @@ func smallTools() map[string]expected {
 	}
 }
 
-// hearSmall lets the tools of a server like py/server.py change.
-func hearSmall(t *testing.T, c *ours) {
+// changeSmall lets the tools of a server like py/server.py change.
+func changeSmall(t *testing.T, c *dragomanClient) {
 	t.Helper()
 	if !c.rev.HasSessions() {
 		defer c.listen(object{"toolsListChanged": true})()
@@ -181,7 +181,7 @@ func npmServerOverHTTP(t *testing.T) *streamable.Client {
 func npmSSEServer(t *testing.T) string {
 	t.Helper()
 	port := freePort(t)
-	// By itself it does not end in good order.
+	// It does not end in good order when its input does.
 	cmd := exec.Command("node", "--import", `data:text/javascript,process.once("SIGINT",()=>process.exit())`,
 		filepath.Join(npmFolder(t), "server-everything", "dist", "index.js"), "sse")
 	cmd.Env = append(os.Environ(), "PORT="+port)
@@ -199,13 +199,13 @@ func canTasks() object {
 }
 
 // beginNpm connects to the reference server as a client that can do everything.
-func beginNpm(t *testing.T, server dragoman.Dialer, rev protocol.Revision) *ours {
+func beginNpm(t *testing.T, server dragoman.Dialer, rev protocol.Revision) *dragomanClient {
 	t.Helper()
 	return (&foreign{caps: canTasks()}).begin(t, server, rev)
 }
 
-// hearOfNpm lets the npm server tell of changes and ask for roots.
-func hearOfNpm(t *testing.T, c *ours) {
+// changeOfNpm lets the npm server tell of changes and ask for roots.
+func changeOfNpm(t *testing.T, c *dragomanClient) {
 	t.Helper()
 	const uri = "demo://resource/dynamic/text/1"
 	c.want(protocol.MethodSetLevel, object{"level": "debug"})

@@ -79,7 +79,7 @@ func TestNpmQuestionThatIsSentToAllSessionsIsLeftToTheClientByAGateway(t *testin
 }
 
 // asksSideBySide calls a tool that asks, several times at once.
-func asksSideBySide(t *testing.T, c *ours) {
+func asksSideBySide(t *testing.T, c *dragomanClient) {
 	t.Helper()
 	const calls = 4
 	said := sideBySide(calls, func(i int) string {
@@ -132,7 +132,7 @@ func TestNpmAnswersThatAreSentToAllSessionsReachWhoAsked(t *testing.T) {
 	t.Parallel()
 	bridge := bridgeTo(t, superGateway(t)+"/sse")
 	const clients, calls = 5, 10
-	var all [clients]*ours
+	var all [clients]*dragomanClient
 	for i := range all {
 		rev := protocol.Latest
 		if i%2 == 1 {

@@ -115,7 +115,7 @@ func TestNpmPipA29_SocketServerThatIsGoneEndsAllCallsOfOurClient(t *testing.T) {
 
 // callInVain makes calls that are not answered. What they return comes from the
 // channel.
-func (c *ours) callInVain(params object, n int) <-chan error {
+func (c *dragomanClient) callInVain(params object, n int) <-chan error {
 	c.t.Helper()
 	ended := make(chan error, n)
 	for range n {
@@ -128,9 +128,9 @@ func (c *ours) callInVain(params object, n int) <-chan error {
 	return ended
 }
 
-// endsBy has the server end the conversation, and checks what calls under way
+// endsBy has the server end the conversation, and checks what calls in flight
 // and later ones return.
-func (c *ours) endsBy(name string, ended <-chan error) {
+func (c *dragomanClient) endsBy(name string, ended <-chan error) {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
 	defer cancel()

@@ -48,7 +48,7 @@ func bridgeTo(t *testing.T, server ...string) *streamable.Client {
 }
 
 // beginAs begins a conversation as the client of a name.
-func beginAs(t *testing.T, name string, server dragoman.Dialer, rev protocol.Revision) *ours {
+func beginAs(t *testing.T, name string, server dragoman.Dialer, rev protocol.Revision) *dragomanClient {
 	t.Helper()
 	c := dial(t, server)
 	c.name = name
@@ -115,7 +115,7 @@ func TestNpmPipFiftyCallsOfAModernClientRunSideBySideInOneProcessOfALegacyServer
 
 // counted makes calls at once of a tool that counts them, and returns the process that
 // did. The first is the client's first.
-func counted(t *testing.T, c *ours) (process string) {
+func counted(t *testing.T, c *dragomanClient) (process string) {
 	t.Helper()
 	const calls = 20
 	numbers := make(map[string]bool)

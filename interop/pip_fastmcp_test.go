@@ -59,7 +59,7 @@ func TestPipServerOfBothErasIsSpokenToInThatOfEachClient(t *testing.T) {
 }
 
 // keepsItsEra uses what a server of FastMCP 4 has in the legacy era.
-func (c *ours) keepsItsEra(t *testing.T) {
+func (c *dragomanClient) keepsItsEra(t *testing.T) {
 	t.Helper()
 	if got := says(t, c, "revision", object{}); got != c.rev.String() {
 		t.Errorf("a legacy client is served in %s", got)

@@ -53,7 +53,7 @@ func TestPipServerThatDoesNotSurviveADeletedSessionIsUsedOverHTTP(t *testing.T) 
 	legacy := beginAs(t, "legacy", bridge, protocol.V20241105)
 	direct := beginAs(t, "direct", &streamable.Client{URL: url}, protocol.V20241105)
 	process := says(t, direct, "pid", object{})
-	for _, c := range []*ours{modern, legacy} {
+	for _, c := range []*dragomanClient{modern, legacy} {
 		if got := says(t, c, "pid", object{}); got != process {
 			t.Errorf("%s: process %s answers, want %s", c.name, got, process)
 		}

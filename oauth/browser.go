@@ -39,7 +39,7 @@ func OpenBrowser(page string) error {
 	if err := c.Start(); err != nil {
 		return fmt.Errorf("oauth: the browser cannot be started: %w", err)
 	}
-	go func() { _ = c.Wait() }() // ends with the program, which may go on for as long as its window
+	go func() { _ = c.Wait() }() // ends with the program, which may continue for as long as its window
 	return nil
 }
 

@@ -109,7 +109,7 @@ type Config struct {
 	Prompt func(Prompt) bool
 
 	// Done, if not nil, is called when somebody has signed in after a Prompt, here or in
-	// another process, before the requests that wait for that go on.
+	// another process, before the requests that wait for that continue.
 	Done func()
 
 	// NoBrowser says that Prompt can open no browser on this machine. Then [AuthorizationCode]
@@ -118,7 +118,7 @@ type Config struct {
 	NoBrowser bool
 
 	// Wait has requests wait for the user, as long as their contexts and Timeout let
-	// them. Otherwise they fail at once with a [SignInError] while the sign-in goes on.
+	// them. Otherwise they fail immediately with a [SignInError] while the sign-in continues.
 	Wait bool
 
 	// Timeout is how long the user may take. Zero means DefaultTimeout.
@@ -131,7 +131,7 @@ type Config struct {
 	// Proxy says through which proxy a request goes. If nil, the environment does.
 	Proxy func(*http.Request) (*url.URL, error)
 
-	// Logger is told what goes on, never a secret. If nil, nobody is.
+	// Logger receives what happens, never a secret. If nil, nothing is logged.
 	Logger *slog.Logger
 }
 
@@ -164,7 +164,7 @@ type Callback struct {
 	// URI is the redirect URI. A client that registers by itself is registered with it.
 	URI string
 
-	// Open is told of a sign-in that begins, or that goes on here, and returns the page that the user
+	// Open is called with a sign-in that begins, or that continues here, and returns the page that the user
 	// is told in place of SignIn.URL. It calls SignIn.Take with what comes back to URI with the state. end
 	// is called when that is not waited for any more.
 	Open func(s *SignIn) (page string, end func(), err error)

@@ -102,7 +102,7 @@ func TestABrowserElsewhereComesBackToACallback(t *testing.T) {
 }
 
 // A client is registered with the place that it comes back to, and with no other.
-func TestAClientIsRegisteredAnewForAnotherPlaceToComeBackTo(t *testing.T) {
+func TestAClientIsRegisteredAgainForAnotherPlaceToComeBackTo(t *testing.T) {
 	server, at, store := authtest.New(t, nil), newSite(t), oauth.NewMemory()
 	here := func() *oauth.Config { return &oauth.Config{Server: server.URL, Store: store} }
 	there := func() *oauth.Config { return &oauth.Config{Server: server.URL, Store: store, Callback: at.callback} }

@@ -10,7 +10,7 @@ type SignInError struct {
 	// Server is the host of the server, and Issuer its authorization server, if that is known.
 	Server, Issuer string
 
-	// Prompt is where to sign in, if a sign-in is under way.
+	// Prompt is where to sign in, if a sign-in is in progress.
 	Prompt Prompt
 
 	// Reason is why there is none, or why it failed. It may be nil.

@@ -17,7 +17,7 @@ type Network struct {
 	TLS     *tls.Config
 }
 
-// UseNetwork puts a network in the place of the system's. No request must be under way.
+// UseNetwork puts a network in the place of the system's. No request must be in flight.
 func (s *Source) UseNetwork(n *Network) {
 	s.wire.Close()
 	s.wire = oidc.New(&oidc.Options{

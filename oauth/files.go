@@ -37,7 +37,7 @@ func openRoot(dir string, make bool) (*os.Root, error) {
 }
 
 // A directory has files that only its user can read. It may be deleted while we have it
-// open: then it is made anew when something is to be written, and the one that somebody
+// open: then it is made again when something is to be written, and the one that somebody
 // else has made is used.
 type directory struct {
 	path string
@@ -70,7 +70,7 @@ func (d *directory) do(make bool, f func(*os.Root) error) error {
 	return f(d.root.Load())
 }
 
-// replace opens the directory anew if old is not the one at our path any more, and reports
+// replace opens the directory again if old is not the one at our path any more, and reports
 // whether there is another one. It holds a lock meanwhile, which nobody else wants.
 func (d *directory) replace(old *os.Root, make bool) (bool, error) {
 	d.mu.Lock()

@@ -220,7 +220,7 @@ func TestOneOfManyOpensAWindow(t *testing.T) {
 
 // The process that listens for the browser ends while the window is open: another one
 // listens in its place, at the same address, and no second window is opened.
-func TestAnotherProcessGoesOnWithASignIn(t *testing.T) {
+func TestAnotherProcessContinuesWithASignIn(t *testing.T) {
 	server, dir := authtest.New(t, nil), filepath.Join(t.TempDir(), "auth")
 	shown := make(chan oauth.Prompt, 2)
 	ask := func(p oauth.Prompt) bool { shown <- p; return true }

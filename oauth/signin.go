@@ -82,7 +82,7 @@ func (a *attempt) tell(p Prompt) {
 	}
 }
 
-// Await waits for the sign-in that is under way in this process, if any, and returns why it
+// Await waits for the sign-in that is in progress in this process, if any, and returns why it
 // failed.
 func (s *Source) Await(ctx context.Context) error {
 	s.mu.Lock()
@@ -122,7 +122,7 @@ func (s *Source) await(ctx context.Context, a *attempt) error {
 	}
 }
 
-// run signs in, or waits for another process that does. If that ends, this one goes on
+// run signs in, or waits for another process that does. If that ends, this one continues
 // in its place.
 func (s *Source) run(ctx context.Context, a *attempt) error {
 	for {
@@ -223,12 +223,12 @@ func (s *Source) lead(ctx context.Context, a *attempt) error {
 		return err
 	}
 	if err != nil {
-		return err // whoever comes next goes on with what is pending
+		return err // the next caller continues with what is pending
 	}
 	return s.conf.Store.remove(s.key + pendingFile)
 }
 
-// browse has the user sign in in a browser that comes back here, or to a callback. It goes on
+// browse has the user sign in in a browser that comes back here, or to a callback. It continues
 // with a sign-in that another process has begun, if that fits.
 func (s *Source) browse(ctx context.Context, a *attempt, p *pending, at *Callback) error {
 	r, err := s.loadIssuer()
@@ -321,7 +321,7 @@ func (s *Source) resume(r *record, p *pending, at *Callback) (*codeWaiter, error
 
 // register returns who we are at the authorization server, and what waits for its browser. A
 // client that registered itself comes back to where it said it would; if that is somewhere
-// else, or not free, it registers anew.
+// else, or not free, it registers again.
 func (s *Source) register(ctx context.Context, r *record, at *Callback) (*codeWaiter, *oidc.Credentials, error) {
 	if r.AS.AuthorizationEndpoint == "" {
 		return nil, nil, errors.New("the authorization server has no sign-in by browser; configure another grant")

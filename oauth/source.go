@@ -44,7 +44,7 @@ type Source struct {
 	mu     sync.Mutex
 	cached *record   // what the store had last; nil before; never changed
 	readAt time.Time // when that was
-	signIn *attempt  // under way, or the last that failed
+	signIn *attempt  // in progress, or the last that failed
 	failed time.Time // when a token that was still good was not refreshed
 	busy   sync.WaitGroup
 
@@ -91,7 +91,7 @@ func exchangeAt(e *Exchange) string {
 	return e.TokenEndpoint
 }
 
-// Close gives up a sign-in that is under way. What is kept stays.
+// Close gives up a sign-in that is in progress. What is kept stays.
 func (s *Source) Close() error {
 	s.cancel()
 	s.busy.Wait()
@@ -253,7 +253,7 @@ var errSignIn = errors.New("oauth: sign-in needed")
 
 // renew gets new tokens without asking anybody. The caller has the lock of the record,
 // which is kept. The error is errSignIn if it cannot be done so. scope is what to ask for
-// where that is asked for anew.
+// where that is asked for again.
 func (s *Source) renew(ctx context.Context, r *record, scope string) error {
 	if r.AS == nil {
 		return errSignIn
@@ -463,7 +463,7 @@ func (s *Source) prepare(ctx context.Context, used string, ch *oidc.Challenge) (
 
 // checkNew returns an error if a server has refused a token that it has never taken, and
 // that somebody has just signed in for: another one would be refused, too, and windows would
-// open for ever.
+// open forever.
 func (s *Source) checkNew(r *record, used string) error {
 	accepted := s.accepted.Load()
 	if used == "" || r.Access != used || accepted != nil && *accepted == used || time.Since(r.Obtained) > s.conf.Timeout+coolDown {
@@ -576,7 +576,7 @@ func (s *Source) Token(ctx context.Context) (string, error) {
 	return token, err
 }
 
-// Pending returns where to sign in, if a sign-in is under way in any process.
+// Pending returns where to sign in, if a sign-in is in progress in any process.
 func (s *Source) Pending() (Prompt, bool) {
 	var p pending
 	ok, err := s.conf.Store.read(s.key+pendingFile, &p)

@@ -64,7 +64,7 @@ func OpenStore(dir string) (*Store, error) {
 // Close ends the use of the directory. What is kept stays.
 func (s *Store) Close() error { return s.files.close() }
 
-// Endings of file names: a sign-in, one that is under way, and the locks of both.
+// Endings of file names: a sign-in, one that is in progress, and the locks of both.
 const (
 	recordFile  = ".json"
 	pendingFile = ".pending"
@@ -104,7 +104,7 @@ type client struct {
 	Expires    time.Time `json:"expires,omitzero"`   // of the secret; zero: never
 }
 
-// A pending sign-in waits for its user. It is kept so that another process can go on
+// A pending sign-in waits for its user. It is kept so that another process can continue
 // with it if the one that waits ends.
 type pending struct {
 	Issuer    string    `json:"issuer"`
@@ -127,7 +127,7 @@ func keyOf(server, subject string) string {
 }
 
 // read reads a file into v and reports whether it is there. A damaged file counts as
-// absent: it can be written anew by signing in.
+// absent: it can be written again by signing in.
 func (s *Store) read(name string, v any) (bool, error) {
 	text, err := s.files.read(name)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -150,7 +150,7 @@ func TestTheStatusLeavesOutWhatCannotBeRead(t *testing.T) {
 	}
 }
 
-// A user who clears the store while a window is open gets an error; the process goes on.
+// A user who clears the store while a window is open gets an error; the process continues.
 func TestAStoreThatIsClearedWhileAWindowIsOpen(t *testing.T) {
 	for _, text := range []string{"", "{}"} {
 		t.Run("with "+text, func(t *testing.T) {
@@ -167,9 +167,9 @@ func TestAStoreThatIsClearedWhileAWindowIsOpen(t *testing.T) {
 	}
 }
 
-// A user who deletes the directory signs out, and the processes that run go on: the first
-// that has something to keep makes it anew, and the others find that.
-func TestADirectoryThatIsDeletedIsMadeAnew(t *testing.T) {
+// A user who deletes the directory signs out, and the processes that run continue: the first
+// that has something to keep makes it again, and the others find that.
+func TestADirectoryThatIsDeletedIsMadeAgain(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("a directory that is open cannot be deleted there")
 	}
@@ -212,7 +212,7 @@ func TestADirectoryThatIsDeletedIsMadeAnew(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := s.Status(); err == nil {
-		t.Error("a store that is closed is opened anew")
+		t.Error("a store that is closed is opened again")
 	}
 }
 

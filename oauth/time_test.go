@@ -294,7 +294,7 @@ func TestADeviceCodeEnds(t *testing.T) {
 	}{
 		{"nobody enters it", map[string]any{"expires_in": 20}, nil, "nobody entered the code in time", 20 * time.Second},
 		{"the wait is longer than its life", map[string]any{"expires_in": 20, "interval": 1e9}, nil, "nobody entered the code in time", 20 * time.Second},
-		{"it lives for ever", map[string]any{"expires_in": 1e12, "interval": 50}, nil, "nobody signed in in time", oauth.DefaultTimeout},
+		{"it lives forever", map[string]any{"expires_in": 1e12, "interval": 50}, nil, "nobody signed in in time", oauth.DefaultTimeout},
 		{"nobody answers any more", map[string]any{"expires_in": 50}, slices.Repeat([]string{"reset"}, 10), "nobody entered the code in time", 50 * time.Second},
 		{"the server ends it", nil, []string{"expired_token"}, "expired_token", time.Second},
 		{"the user refuses", nil, []string{"authorization_pending", "access_denied"}, "access_denied", 2 * time.Second},

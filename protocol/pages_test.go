@@ -38,7 +38,7 @@ func TestPagesOfAList(t *testing.T) {
 		"in order":                         {pager{"": `{"n":1,"nextCursor":"a"}`, `"a"`: `{"n":2,"nextCursor":"b"}`, `"b"`: `{"n":3}`}, "123", ""},
 		"a cursor passes as it is":         {pager{"": `{"n":1,"nextCursor":"\u0061"}`, `"\u0061"`: `{"n":2}`}, "12", ""},
 		"an empty cursor is one":           {pager{"": `{"n":1,"nextCursor":""}`, `""`: `{"n":2,"nextCursor":"b"}`, `"b"`: `{"n":3}`}, "123", ""},
-		"an empty cursor begins anew":      {pager{"": `{"n":1,"nextCursor":""}`, `""`: `{"n":1,"nextCursor":""}`}, "1", ""},
+		"an empty cursor starts over":      {pager{"": `{"n":1,"nextCursor":""}`, `""`: `{"n":1,"nextCursor":""}`}, "1", ""},
 		"it does so behind the last page":  {pager{"": `{"n":1,"nextCursor":"a"}`, `"a"`: `{"n":2,"nextCursor":""}`, `""`: `{"n":1,"nextCursor":"a"}`}, "12", ""},
 		"an empty cursor is refused":       {pager{"": `{"n":1,"nextCursor":""}`, `""`: `-32602`}, "1", ""},
 		"an empty cursor fails":            {pager{"": `{"n":1,"nextCursor":""}`, `""`: `-32603`}, "1", "no"},
@@ -57,7 +57,7 @@ func TestPagesOfAList(t *testing.T) {
 			var failed error
 			for page, err := range protocol.Pages(req, test.pages.ask) {
 				if failed != nil {
-					t.Fatal("it goes on after an error")
+					t.Fatal("it continues after an error")
 				}
 				if failed = err; err == nil {
 					got.Write(page.Get("n"))

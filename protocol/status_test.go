@@ -41,7 +41,7 @@ func TestStatusIsToldOfInTheTermsOfJSONRPC(t *testing.T) {
 			t.Errorf("%d becomes %d %s %q", test.status, got.Code, got.Data, got.Message)
 		}
 	}
-	// What ended the conversation says nothing of a request that was under way on it.
+	// What ended the conversation says nothing of a request that was in flight on it.
 	gone := dragoman.Closed(&protocol.StatusError{Status: 404, RetryAfter: time.Second})
 	if got := protocol.Failure(req, gone).RPCError(); got.Code == protocol.CodeOverloaded || strings.Contains(string(got.Data), "status") {
 		t.Errorf("a conversation that is over: %d %s", got.Code, got.Data)

@@ -450,7 +450,7 @@ func TestIssuerThatIsTakenOutLetsNobodyIn(t *testing.T) {
 	if resp := g.do(t, http.MethodGet, "/status", "Bearer "+token, ""); resp.StatusCode != http.StatusOK {
 		t.Fatalf("before: %s", resp.Status)
 	}
-	g.reload(t) // what is the same goes on
+	g.reload(t) // what is the same continues
 	fetched := issuer.Count("keys")
 	if resp := g.do(t, http.MethodGet, "/status", "Bearer "+issuer.Mint(map[string]any{"aud": "https://gw.example.com"}), ""); resp.StatusCode != http.StatusOK || issuer.Count("keys") != fetched {
 		t.Errorf("after a reload: %s, keys were fetched %d times, before %d", resp.Status, issuer.Count("keys"), fetched)

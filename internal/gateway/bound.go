@@ -187,7 +187,7 @@ func notGiven(kind string, value []byte) *dragoman.Error {
 	case stateName:
 		e.Message = "params.requestState has been altered, or was never given out here; send it back as it came"
 	case cursorName:
-		e.Message = "params.cursor is not one that this list gave; begin anew without a cursor"
+		e.Message = "params.cursor is not one that this list gave; start over without a cursor"
 	default:
 		text, _ := dragoman.Text(value)
 		e.Message = fmt.Sprintf("unknown task: %.200q", text)

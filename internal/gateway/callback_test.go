@@ -177,7 +177,7 @@ func (v *visited) served(token string) string {
 	return v.sent[len(v.sent)-1]
 }
 
-// capture has a browser go on until something else than the gateway and its provider would be
+// capture has a browser continue until something else than the gateway and its provider would be
 // asked, and returns where.
 func (v *visited) capture(name string, b *authtest.Browser, page string) string {
 	v.t.Helper()
@@ -265,7 +265,7 @@ func TestS27_AnotherUserWhoIsSentThePageIsRefused(t *testing.T) {
 	if again := v.needs(attacker); again != page {
 		t.Errorf("the page is %s then, and was %s", again, page)
 	}
-	// Who was asked can go on, and nobody else got anything.
+	// The client that was asked can continue; no other client got anything.
 	own := authtest.NewBrowser(nil)
 	ends(t, v.as("mallory", own, page), http.StatusOK, done)
 	v.served(attacker)
@@ -401,7 +401,7 @@ func TestACallerWhoDoesNotAgreeIsNotSentOn(t *testing.T) {
 	}
 }
 
-// A browser that is under way when the gateway is restarted goes on when the caller asks again.
+// A browser that is in flight when the gateway is restarted continues when the caller asks again.
 func TestASignInOutlivesARestartAndAReload(t *testing.T) {
 	v := visitable(t, "", fmt.Sprintf("state: %q\n", t.TempDir()), nil)
 	token, b := v.caller("alice"), authtest.NewBrowser(nil)

@@ -19,7 +19,7 @@ import (
 //	GET  /status                 how everything is, also what is not public
 //	POST /reload                 reads the configuration again
 //	POST /servers/NAME/restart   restarts a server
-//	GET  /servers/NAME/logs      what it has said, a JSON object per line; ?follow=true goes on
+//	GET  /servers/NAME/logs      what it has said, a JSON object per line; ?follow=true continues
 //
 // and the handlers of Options.ControlHandlers.
 //

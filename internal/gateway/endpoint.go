@@ -41,12 +41,12 @@ const (
 // and Origin of requests have been checked.
 type EndpointOptions struct {
 	// Caller returns a caller for each request, which must not be shared, or refuses the
-	// request. If nil, callers are told apart by their address. Denied, if not nil, is called
+	// request. If nil, callers are identified by their address. Denied, if not nil, is called
 	// with requests that are refused, and the transport.
 	Caller httpserver.CallerFunc
 	Denied func(r *http.Request, transport, rule string, err error)
 
-	MessagesPath string // what clients of HTTP+SSE are told
+	MessagesPath string // that clients of HTTP+SSE receive
 	MaxMessage   int
 	MaxSessions  int
 	MaxRequests  int // of one session
@@ -110,7 +110,7 @@ func NewEndpoint(b *Backend, o *EndpointOptions) *Endpoint {
 }
 
 // At returns the handler of a path, and the prefix of the path that it does not expect. It is
-// nil if there is none.
+// nil if not configured.
 func (e *Endpoint) At(path string) (h http.Handler, prefix string) {
 	if path == CallPath || strings.HasPrefix(path, CallPath+"/") {
 		return e.handlers[CallPath], CallPath

@@ -29,7 +29,7 @@ type filter struct {
 	dragoman.Peer
 	views    *views
 	tags     *tags
-	client   dragoman.Conn                     // of a conversation; nil if there is none
+	client   dragoman.Conn                     // of a session; nil for single requests
 	caller   *dragoman.Caller                  // who began the conversation
 	changes  *subscription.Hub                 // of what the configuration offers
 	promised atomic.Pointer[protocol.Interest] // by the answer to initialize: to tell of these changes
@@ -310,7 +310,7 @@ type view struct {
 	set    *rules.Set
 	grant  *rules.Grant // nil if everything is allowed
 	caller *dragoman.Caller
-	began  *dragoman.Caller // who began the conversation; nil if there is none
+	began  *dragoman.Caller // who opened the session; nil for single requests
 }
 
 // of returns the view of who makes a request. In a conversation over a socket that is who

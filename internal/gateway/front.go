@@ -107,7 +107,7 @@ func listsOf(p *config.Provider) (lists []authserver.List) {
 }
 
 // observeSignIn reports an event of a sign-in. That a client registers is not reported: it has no
-// consequence, and anybody can do it.
+// consequence, and every client can do it.
 func (g *Gateway) observeSignIn(kind, who, client string) {
 	g.log.Debug("a client signs in", "event", kind, "user", who, "client", client)
 	e := event.Event{Caller: &dragoman.Caller{Principal: who, Credential: "sign-in", Client: client}}

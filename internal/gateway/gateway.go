@@ -408,7 +408,7 @@ func (g *Gateway) Handler(o *HandlerOptions) http.Handler {
 	})
 }
 
-// Shutdown takes no new work, lets what is under way end until ctx does, ends all
+// Shutdown takes no new work, lets what is in flight end until ctx does, ends all
 // streams in good order and stops the servers. own shut down transports of the caller that
 // use Backend: they are shut with ours, before the servers are stopped. It returns an
 // error if something was cut.

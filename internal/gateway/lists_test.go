@@ -44,7 +44,7 @@ func TestCallsMakeNoRequestsForLists(t *testing.T) {
 			_ = c.Close()
 		}
 		for path, tool := range map[string]string{"/servers/a/call/": "echo", "/call/": "a_echo"} {
-			resp, err := http.Post(g.url+path+tool, "application/json", strings.NewReader(`{"text":"x"}`)) //nolint:noctx // the server is ours
+			resp, err := http.Post(g.url+path+tool, "application/json", strings.NewReader(`{"text":"x"}`)) //nolint:noctx // a server of this test
 			if err != nil {
 				t.Fatal(err)
 			}

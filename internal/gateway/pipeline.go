@@ -186,7 +186,7 @@ func (c *chain) announce(changed bool) {
 }
 
 // A missing member is a server that the configuration names and that cannot be used,
-// because what is said of it has errors. It keeps its place: its names do not become
+// because its configuration has errors. It keeps its position: its names do not become
 // those of others.
 type missing struct{ *views }
 

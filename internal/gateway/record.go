@@ -81,7 +81,7 @@ type openSessions struct {
 	all map[*event.Event]struct{} // how each was opened; guarded by mu
 }
 
-// number returns the number of the next session, which tells sessions apart in output for people.
+// number returns the number of the next session, which identifies it in output for people.
 func (s *openSessions) number() string { return strconv.FormatInt(s.last.Add(1), 10) }
 
 // open reports that a session was opened, and its end when the client is done.

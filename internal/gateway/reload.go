@@ -19,7 +19,7 @@ const WatchInterval = time.Second
 // A Reloaded is what came of reading the configuration again.
 type Reloaded struct {
 	At      time.Time        `json:"at"`
-	Failed  bool             `json:"failed"` // the configuration before goes on
+	Failed  bool             `json:"failed"` // the configuration before continues
 	Error   string           `json:"error,omitempty"`
 	Changes upstream.Changes `json:"changes,omitzero"`
 
@@ -41,7 +41,7 @@ type LeftOut struct {
 // errNoFile says that there is nothing to reload.
 var errNoFile = errors.New("gateway: there is no file to read again")
 
-// Reload reads the configuration again. A server with errors goes on as it was, or is
+// Reload reads the configuration again. A server with errors continues as it was, or is
 // left out if it was not there; other errors refuse the whole file, and the error says
 // so. Reloads come one after another.
 func (g *Gateway) Reload() (Reloaded, error) {
@@ -91,7 +91,7 @@ func (g *Gateway) apply(file, before *config.File, report *config.Report, done *
 		done.LeftOut = append(done.LeftOut, left)
 		text := "server configuration has errors, the server is left out"
 		if left.Runs {
-			text = "server configuration has errors, the server goes on as it was"
+			text = "server configuration has errors, the server continues as it was"
 		}
 		g.log.Error(text, "server", name, "error", left.Error)
 	}

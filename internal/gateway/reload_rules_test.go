@@ -58,7 +58,7 @@ func TestPain32_ServerWithAnErrorIsLeftOutOfAReloadAsOfAStart(t *testing.T) {
 		t.Errorf("left out: %+v", done.LeftOut)
 	}
 
-	// One that ran goes on as it was, in its place, while others change.
+	// One that ran continues as it was, in its place, while others change.
 	g.ready()
 	b := g.join("/servers/b/mcp", protocol.Legacy)
 	done = g.reload(fmt.Sprintf("servers:\n  b: {url: %s, comand: x}\n  a: {url: %s}\n", url, url))
@@ -112,7 +112,7 @@ func TestServerWithAnErrorKeepsItsPlaceInUnions(t *testing.T) {
 	g.ready()
 	echo(t, all, "echo") // the first has none
 	g.reload(fmt.Sprintf("servers:\n  a: {url: %s, tools: {only: [add]}}\n  b: {url: %[1]s}\n%s", url, groups))
-	echo(t, all, "echo") // it goes on as it was
+	echo(t, all, "echo") // it continues as it was
 }
 
 func TestDisabledServerHasNoPlaceInUnions(t *testing.T) {

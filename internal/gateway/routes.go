@@ -140,7 +140,7 @@ func (t *routes) withoutSlash(r *http.Request) *http.Request {
 	return &there
 }
 
-// serve passes a request to the endpoint of its path. If there is none, it answers 404 and returns why.
+// serve passes a request to the endpoint of its path. Without one it answers 404 and returns the reason.
 func (t *routes) serve(w http.ResponseWriter, r *http.Request) (missing string) {
 	e, rest := t.find(r.URL.Path)
 	if e == nil || !t.shows(e, dragoman.CallerOf(r.Context())) {

@@ -47,7 +47,7 @@ func (g *Gateway) openState() (lists eventlog.Records, err error) {
 	return g.store, nil
 }
 
-// openCache opens the directory for lists. Without one they are asked for anew.
+// openCache opens the directory for lists. Without one they are asked for again.
 func (g *Gateway) openCache() eventlog.Records {
 	if g.opts.Cache == "" {
 		return nil
@@ -103,7 +103,7 @@ func (s sessions) Delete(ctx context.Context, id string, expected uint64) error 
 const StateCalm = 10 * time.Second
 
 // A StateFailure says that what should outlive the process is not written. All else
-// goes on.
+// continues.
 type StateFailure struct {
 	Since  time.Time `json:"since"`
 	Last   time.Time `json:"last,omitzero"`    // when a write failed last

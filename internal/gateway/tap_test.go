@@ -37,7 +37,7 @@ func lookOn(t *testing.T, url string) (next func(what string, is func(*tap.Event
 		for {
 			var e tap.Event
 			if err := lines.Decode(&e); err != nil {
-				t.Fatalf("waited in vain for %s: %v", what, err)
+				t.Fatalf("timed out waiting for %s: %v", what, err)
 			}
 			if is(&e) {
 				return e

@@ -135,7 +135,7 @@ func TestErrorsOfDialsDoNotRepeatURLsAndHeaders(t *testing.T) {
 	}
 }
 
-func TestAServerThatSaysNothingIsNotProbedForEver(t *testing.T) {
+func TestAServerThatSaysNothingIsNotProbedForever(t *testing.T) {
 	silent := make(chan struct{})
 	web := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		select {

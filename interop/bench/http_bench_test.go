@@ -176,7 +176,7 @@ func (c *caller) rounds(b *testing.B, n, conns int) time.Duration {
 	begin := time.Now()
 	for i := range conns {
 		wg.Go(func() {
-			// In a session an id may be under way once.
+			// In a session an id may be in progress once.
 			body := bytes.Replace(c.body, []byte(`"id":1`), fmt.Appendf(nil, `"id":%d`, i+1), 1)
 			for range n / conns {
 				_, text, err := c.post(b.Context(), body)

@@ -1,5 +1,5 @@
 // Command mcpgoserver serves a few tools, prompts and resources with
-// mark3labs/mcp-go on standard input and output.
+// mark3labs/mcp-continue standard input and output.
 package main
 
 import (

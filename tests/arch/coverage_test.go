@@ -29,7 +29,7 @@ var documents = []numberedDoc{
 }
 
 // TestCoverage holds the numbered documents against the tests. With -update the last
-// column is written anew: every test that carries the number of a row, and of the others
+// column is written again: every test that carries the number of a row, and of the others
 // that are named there those that exist. Files that are gone become their directories.
 func TestCoverage(t *testing.T) {
 	tests := readTests(t)

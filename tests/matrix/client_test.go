@@ -76,7 +76,7 @@ func (g *testClient) request(method string, params object) (*dragoman.Message, e
 			return nil, err
 		}
 	}
-	return nil, errors.New("the server asks for ever")
+	return nil, errors.New("the server asks forever")
 }
 
 // answer is what this client says to a question.

@@ -85,7 +85,7 @@ func (w *rig) accident(server string) {
 const notice = 500 * time.Millisecond
 
 // hit reports whether an accident has hit a call that is over now: one that happened
-// to its server while it was under way, or shortly before. A conversation with a
+// to its server while it was in progress, or shortly before. A conversation with a
 // server that is replaced ends with it, whenever the next call is. What is asked of
 // all servers at once is answered without those that are away. It also returns when
 // the last accident was. w.mu is locked.

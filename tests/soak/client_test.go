@@ -80,7 +80,7 @@ type clientRun struct {
 	opened      time.Time
 }
 
-// call makes one call. An error means that the client must connect anew.
+// call makes one call. An error means that the client must connect again.
 func (v *clientRun) call(key string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()

@@ -44,7 +44,7 @@ func draw(screen string, columns int) string {
 	for i, colour := range []string{"#ff5f57", "#febc2e", "#28c840"} {
 		fmt.Fprintf(&b, `<circle cx="%d" cy="16" r="6" fill="%s"/>`+"\n", margin+4+20*i, colour)
 	}
-	var l look // it goes on from line to line
+	var l look // it continues from line to line
 	for i, line := range lines {
 		l = drawLine(&b, line, titleBar+(i+1)*cellHeight-5, l)
 	}

@@ -231,7 +231,7 @@ type clientStream struct {
 	afterHandshake []*post       // posts that wait for that
 	postDone       chan struct{} // closed when a POST is over; nil if no goroutine waits
 
-	// What waits or is under way, and others may have to follow:
+	// What waits or is in progress, and others may have to follow:
 	requests   map[dragoman.ID]*post // requests
 	cancels    []*post               // cancels
 	lastReport *post                 // the last of the reports, or nil
@@ -334,7 +334,7 @@ func (cs *clientStream) Read() ([]byte, error) {
 	}
 }
 
-// Close implements mux.Stream. It waits for all that is under way.
+// Close implements mux.Stream. It waits for all that is in flight.
 func (cs *clientStream) Close() error {
 	cs.flush()
 	cs.end(dragoman.ErrClosed)

@@ -266,7 +266,7 @@ func TestD12_StreamThatEndsEndsTheConversationWithAReason(t *testing.T) {
 	conn := s.dial(t, &Client{})
 	_, err := callPing(t.Context(), conn)
 	if !errors.Is(err, dragoman.ErrClosed) || !errors.Is(err, io.EOF) || !strings.Contains(err.Error(), "ended the event stream") {
-		t.Errorf("the call under way: %v", err)
+		t.Errorf("the call in flight: %v", err)
 	}
 	peertest.Receive(t, conn.Done(), "the conversation is over")
 }

@@ -161,7 +161,7 @@ func (h *holdingServer) note(line string) {
 	h.log = append(h.log, line)
 }
 
-// lines returns the log, when nothing goes on any more.
+// lines returns the log, when nothing continues any more.
 func (h *holdingServer) lines() []string {
 	synctest.Wait()
 	h.mu.Lock()
@@ -542,7 +542,7 @@ func TestNotificationsThatFindNoRoomAreDropped(t *testing.T) {
 // nobody waits for the answer.
 func TestRequestsThatFindNoRoomAreNotSent(t *testing.T) {
 	withHoldingServer(t, &Client{PostTimeout: 24 * time.Hour}, nil, holdMethod("tools/call"), func(t *testing.T, h *holdingServer, conn dragoman.Conn) {
-		for range 2 { // more than mux lets be under way at once
+		for range 2 { // more than mux permits in progress
 			ctx, cancel := context.WithCancel(t.Context())
 			var ended []<-chan error
 			for range (maxPosts + maxNotes) / 2 {

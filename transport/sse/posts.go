@@ -84,7 +84,7 @@ type post struct {
 type backlog struct {
 	waiting  []*post
 	n, bytes int // of those, and of those that wait for the handshake
-	inFlight int // POSTs under way
+	inFlight int // POSTs in progress
 }
 
 // count counts a post that waits, or no longer does.

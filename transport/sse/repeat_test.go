@@ -98,7 +98,7 @@ func TestAnswerThatIsLostWithItsLinkIsPostedAgain(t *testing.T) {
 	}
 }
 
-func TestAnswerIsNotPostedForEver(t *testing.T) {
+func TestAnswerIsNotPostedForever(t *testing.T) {
 	posted, told, err := overCutLink(t, func(int64) (bool, bool) { return true, false })
 	if posted != 1+maxRetries || told != 0 || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%d times posted, and the tool was told %d answers; error %v", posted, told, err)

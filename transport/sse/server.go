@@ -66,7 +66,7 @@ type Server struct {
 	// a stream stays silent. IdleTimeout ends the conversation of a caller
 	// without a session who has posted nothing for so long. Zero means the
 	// defaults, which for WriteTimeout and KeepAlive are 30 and 15 seconds;
-	// negative means for ever.
+	// negative means forever.
 	BodyTimeout, WriteTimeout, KeepAlive, IdleTimeout time.Duration
 
 	// Logger receives faults. If nil, nothing is logged.
@@ -125,7 +125,7 @@ func (s *Server) admit() error {
 	return nil
 }
 
-// Shutdown refuses new clients and requests, lets those under way be answered,
+// Shutdown refuses new clients and requests, lets those in flight be answered,
 // and ends each conversation when it has nothing left to answer. When ctx ends,
 // it cancels the rest, which is answered as lost, and returns the context's error:
 // half a second later at the latest.
@@ -135,7 +135,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return s.base.Shutdown(ctx)
 }
 
-// Close is Shutdown that does not wait for requests under way to be done.
+// Close is Shutdown that does not wait for requests in flight to be done.
 func (s *Server) Close() error {
 	s.once.Do(s.prepare)
 	defer s.endSyncConns()

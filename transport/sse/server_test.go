@@ -88,7 +88,7 @@ func TestRequestsThatCannotBeServedAreRefused(t *testing.T) {
 		})
 	}
 	w.post(in, ping)
-	s.want(pong) // the session goes on
+	s.want(pong) // the session continues
 }
 
 func TestS11_B03_ForeignHostsAndOriginsAreForbiddenOnBothURLs(t *testing.T) {
@@ -218,7 +218,7 @@ func TestSessionEndsWithItsStreamAndSoDoItsCalls(t *testing.T) {
 			break
 		}
 		if time.Now().After(end) {
-			t.Fatal("the session goes on")
+			t.Fatal("the session continues")
 		}
 	}
 }
@@ -242,7 +242,7 @@ func TestSilentStreamIsKeptAlive(t *testing.T) {
 	}
 }
 
-// A reader that does not read is cut, while another session goes on.
+// A reader that does not read is cut, while another session continues.
 func TestStalledReaderIsCutWithoutHurtingOthers(t *testing.T) {
 	peertest.NoLeak(t)
 	over := make(chan error, 2)

@@ -64,7 +64,7 @@ type session struct {
 	large   chan struct{} // has an element while in has a large message
 	used    atomic.Bool   // one has been posted
 	first   chan struct{} // closed when it is
-	drained chan struct{} // closed by shutdown when requests under way have been answered
+	drained chan struct{} // closed by shutdown when requests in flight have been answered
 	ready   chan struct{} // closed when the endpoint has been sent
 	gone    chan struct{} // closed when the stream has ended
 	ender   sync.Once
@@ -224,7 +224,7 @@ func (ss *session) accept(ctx context.Context) {
 // keepAlive writes a comment if nothing else has been written of late.
 func (ss *session) keepAlive() {
 	if !ss.mu.TryLock() {
-		return // a write is under way
+		return // a write is in progress
 	}
 	defer ss.mu.Unlock()
 	if ss.wrote {
@@ -236,7 +236,7 @@ func (ss *session) keepAlive() {
 	}
 }
 
-// shutdown makes the conversation end when what is under way is answered, and by ctx at
+// shutdown makes the conversation end when what is in flight is answered, and by ctx at
 // the latest. Until then new requests are refused; cancels and answers to our questions
 // count.
 func (ss *session) shutdown(ctx context.Context) {

@@ -55,7 +55,7 @@ func TestShutdownLetsRequestsFinish(t *testing.T) {
 	}
 }
 
-// What belongs to requests under way still counts: they would not end otherwise.
+// What belongs to requests in flight still counts: they would not end otherwise.
 func TestAnswersAndCancelsCountWhileTheServerStops(t *testing.T) {
 	peertest.NoLeak(t)
 	began, ended := make(chan struct{}, 1), make(chan error, 1)

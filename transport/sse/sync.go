@@ -43,10 +43,10 @@ type syncConn struct {
 	inbox *jsonrpc.Inbox[struct{}] // notifications for the peer
 
 	mu    sync.Mutex
-	calls map[*httpserver.Exchange]syncCall // requests under way; guarded by mu
+	calls map[*httpserver.Exchange]syncCall // requests in flight; guarded by mu
 }
 
-// A syncCall is a request under way. Two programs of one caller may use the
+// A syncCall is a request in flight. Two programs of one caller may use the
 // same id.
 type syncCall struct {
 	id     dragoman.ID
@@ -139,13 +139,13 @@ func (s *Server) syncPeer(caller string) dragoman.Peer {
 	return nil
 }
 
-// leave ends a conversation that is retired once nothing is under way in it, and lets
+// leave ends a conversation that is retired once nothing is in progress in it, and lets
 // others be ended later.
 func (s *Server) leave(sc *syncConn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if sc.err != nil {
-		s.retire(sc) // the next message tries anew
+		s.retire(sc) // the next message tries again
 	}
 	if sc.busy--; sc.busy > 0 {
 		return
@@ -166,7 +166,7 @@ func (s *Server) expire(sc *syncConn) {
 	}
 }
 
-// retire makes a conversation end when nothing is under way in it. s.mu is locked.
+// retire makes a conversation end when nothing is in progress in it. s.mu is locked.
 func (s *Server) retire(sc *syncConn) {
 	sc.retired = true
 	if s.current[sc.caller] == sc {

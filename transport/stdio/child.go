@@ -217,7 +217,7 @@ func (p *child) waitExit(d time.Duration) bool {
 	return true
 }
 
-// in is the child's stdin. Closing it unblocks a write under way. To end the
+// in is the child's stdin. Closing it unblocks a write in progress. To end the
 // child call stop, which closes it: a child that ends without stop takes its
 // group with it at once.
 func (p *child) in() io.WriteCloser { return p.stdin }

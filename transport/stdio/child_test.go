@@ -76,7 +76,7 @@ func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(peertest.Patience); !ok(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("waited in vain: %s", what)
+			t.Fatalf("timed out waiting: %s", what)
 		}
 	}
 }
@@ -185,7 +185,7 @@ func TestStopWaitsForTheWholeGroup(t *testing.T) {
 	}
 }
 
-func TestStopIsForEverybody(t *testing.T) {
+func TestStopIsForeverybody(t *testing.T) {
 	c := script(`echo ready; exec sleep 1000`)
 	c.Grace = 10 * time.Millisecond
 	p := launch(t, c)

@@ -36,7 +36,7 @@ var _ dragoman.Dialer = (*Command)(nil)
 // conversation stops the server and whatever it has started: its standard
 // input is closed, then it is asked to terminate, then it is killed.
 //
-// When the server dies, calls under way fail with an error that is
+// When the server dies, calls in flight fail with an error that is
 // [dragoman.ErrClosed] and holds an [ExitError].
 func (c *Command) Dial(ctx context.Context, local dragoman.Peer) (dragoman.Conn, error) {
 	if ctx.Err() != nil {
@@ -138,7 +138,7 @@ func (p *child) exitReason(err error) error {
 	case <-t.C:
 	}
 	if errors.Is(err, io.EOF) {
-		return errors.New("stdio: the server closed its standard output but goes on running")
+		return errors.New("stdio: the server closed its standard output but continues running")
 	}
 	return err
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/wire/jsonrpc"
 )
 
-// readAll reads until the stream ends. Faults after which it goes on stand in
+// readAll reads until the stream ends. Faults after which it continues stand in
 // the list as "!" and their text.
 func readAll(r io.Reader, limit int, log *slog.Logger) (frames []string, end error) {
 	s := newStream(r, nil, Auto, dragoman.Limits{MaxMessage: limit}, log, nil)

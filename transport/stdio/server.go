@@ -33,7 +33,7 @@ type Options struct {
 	// dragoman.DefaultMaxMessage; negative means no limit.
 	MaxMessage int
 
-	// Linger is how long requests under way may still be served after the
+	// Linger is how long requests in flight may still be served after the
 	// client has closed its end of the stream. Zero means DefaultLinger for
 	// Serve and ServeIO, and not at all for sockets, where a client that closes
 	// its end is gone. Negative means not at all, nor after the end of the context
@@ -265,7 +265,7 @@ func (c *serverConn) accept(a dragoman.Acceptor) (dragoman.Peer, error) {
 	}
 }
 
-// shutdown takes no new requests, lets those under way end until ctx does, tells the
+// shutdown takes no new requests, lets those in flight end until ctx does, notifies the
 // rest that they are lost, and closes. It returns the error of ctx if there was a
 // rest.
 func (c *serverConn) shutdown(ctx context.Context) error {
@@ -280,7 +280,7 @@ func (c *serverConn) close() {
 }
 
 // Shutdown stops listening, refuses new requests of the clients that are there, and
-// ends each conversation when what was under way on it is answered. When ctx ends,
+// ends each conversation when what was in flight on it is answered. When ctx ends,
 // it cancels the rest, which is answered as lost, and returns the context's error.
 func (s *Server) Shutdown(ctx context.Context) error {
 	var cut atomic.Bool
@@ -320,12 +320,12 @@ func (s *Server) end(how func(*serverConn)) {
 	s.serving.Wait()
 }
 
-// signalGrace is how long requests under way may still be served after the context
+// signalGrace is how long requests in flight may still be served after the context
 // of Serve has ended. Hosts that end us by a signal give us two seconds.
 const signalGrace = time.Second
 
 // Serve serves one client on our own standard input and output, until the
-// client closes its end or ctx ends. Requests under way are answered first: for
+// client closes its end or ctx ends. Requests in flight are answered first: for
 // as long as the options say, or a second if ctx ends. Nothing else may write to
 // standard output meanwhile.
 func Serve(ctx context.Context, a dragoman.Acceptor, opts *Options) error {

@@ -188,7 +188,7 @@ func TestS47_ShutdownAnswersWhatIsUnderWayAndRefusesWhatIsNew(t *testing.T) {
 				refused(t, busy)
 				select {
 				case err := <-stopped:
-					t.Fatalf("Shutdown returned %v while a call was under way", err)
+					t.Fatalf("Shutdown returned %v while a call was in flight", err)
 				default:
 				}
 				close(h.let)

@@ -226,7 +226,7 @@ func serveText(t *testing.T, text string, opts *Options) string {
 	return out.String()
 }
 
-func TestA12_ParseFailureIsAnsweredAndTheStreamGoesOn(t *testing.T) {
+func TestA12_ParseFailureIsAnsweredAndTheStreamContinues(t *testing.T) {
 	var log bytes.Buffer
 	logger := slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	out := serveText(t, "this is no JSON\n"+`{"jsonrpc":"2.0","id":9,"method":"ping"}`+"\n", &Options{Logger: logger})
@@ -254,7 +254,7 @@ func TestA09_EndOfInputIsAnEndInGoodOrder(t *testing.T) {
 	slow := req(t, 2, "tools/call", map[string]any{"name": "slow", "arguments": map[string]any{"ms": 200}})
 	out := serveText(t, init.String()+"\n"+slow.String()+"\n", nil)
 	if !strings.Contains(out, `"id":2,"result"`) {
-		t.Errorf("the answer under way is missing: %s", out)
+		t.Errorf("the answer in flight is missing: %s", out)
 	}
 }
 

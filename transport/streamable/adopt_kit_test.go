@@ -108,7 +108,7 @@ func (m *mortal) Drop(ctx context.Context, stream string) error {
 }
 
 // A hotel is a server whose every guest is heard: it keeps what each conversation
-// was told and asked. Its tool waits until it is let go on, or cancelled.
+// received. Its tool waits until it is released, or cancelled.
 type hotel struct {
 	mu      sync.Mutex
 	guests  [][]string

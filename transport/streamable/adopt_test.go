@@ -26,7 +26,7 @@ const (
 	said        = `"said":"tools/list"`
 )
 
-func TestPain2_SessionGoesOnAfterARestart(t *testing.T) {
+func TestPain2_SessionContinuesAfterARestart(t *testing.T) {
 	streamables(t, func(t *testing.T, rev protocol.Revision) {
 		peertest.NoLeak(t)
 		h, store := newHotel(), newLedger()
@@ -131,7 +131,7 @@ func TestPain2_ManyRequestsAtOnceAdoptOnce(t *testing.T) {
 	}
 }
 
-func TestPain3_LostSessionIs404ForEveryMethod(t *testing.T) {
+func TestPain3_LostSessionIs404ForeveryMethod(t *testing.T) {
 	peertest.NoLeak(t)
 	h, store := newHotel(), newLedger()
 	first, stop := serve(t, &streamable.Server{Sessions: h, Store: store, Caller: byUser})

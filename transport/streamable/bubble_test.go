@@ -24,7 +24,7 @@ type bubble struct {
 	t *testing.T
 
 	mu      sync.Mutex
-	blocked int // writes of the server that are under way
+	blocked int // writes of the server that are in progress
 }
 
 func inBubble(t *testing.T, s *streamable.Server, f func(t *testing.T, b *bubble)) {
@@ -71,8 +71,8 @@ func (b *bubble) add(n int) {
 	b.blocked += n
 }
 
-// stuck waits until nobody can go on without the passing of time, and returns
-// how many writes of the server are under way then: nobody reads them.
+// stuck waits until no goroutine can continue without the passing of time, and returns
+// how many writes of the server are in progress then: they are not read.
 func (b *bubble) stuck() int {
 	synctest.Wait()
 	b.mu.Lock()

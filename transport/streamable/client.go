@@ -31,10 +31,10 @@ const (
 // by the rules of the modern era, all else belongs to the session that initialize opens.
 // A conversation ends with its session. A request that the server refuses because it has
 // ended the session fails with an error that is [ErrSessionGone], [dragoman.ErrClosed]
-// and a [protocol.Fault] which says that it was not carried out; others under way fail
-// with [dragoman.ErrClosed]. To go on, dial again, as package era does.
+// and a [protocol.Fault] which says that it was not carried out; others in progress fail
+// with [dragoman.ErrClosed]. To continue, dial again, as package era does.
 //
-// At the limit of 1,024 calls under way a call fails with [dragoman.ErrOverloaded].
+// At the limit of 1,024 calls in flight a call fails with [dragoman.ErrOverloaded].
 //
 // Notifications go out in the background, one after the other. When 1,024 of
 // them or 4 MiB wait, progress keeps the newest, log messages are dropped, and
@@ -65,7 +65,7 @@ type Client struct {
 	Wrap func(http.RoundTripper) http.RoundTripper
 
 	// Timeout is how long a request may take, and MaxTimeout how long if there
-	// is progress, or a question of the server under way. A request that takes
+	// is progress, or a question of the server in flight. A request that takes
 	// longer fails with a *[dragoman.TimeoutError]. Zero means DefaultCallTimeout and
 	// DefaultMaxCallTimeout; negative means no limit. Listens have none.
 	Timeout, MaxTimeout time.Duration
@@ -78,7 +78,7 @@ type Client struct {
 	// If nil, such a server cannot be reached.
 	Fallback dragoman.Dialer
 
-	// Retry is how streams that break are opened anew, and what may be lost with
+	// Retry is how streams that break are opened again, and what may be lost with
 	// its link is sent again. It may be nil.
 	Retry *Retry
 
@@ -111,7 +111,7 @@ const unixPath = "/mcp"
 //
 // In the same way the answer to a question of the server is sent again when the
 // link breaks before the server has confirmed it, for a minute at most and as long
-// as the call that it belongs to is under way. So is the notification that a request is
+// as the call that it belongs to is in flight. So is the notification that a request is
 // cancelled. A server that gets one of them twice ignores the second.
 type Retry struct {
 	Min, Max time.Duration

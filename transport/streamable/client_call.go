@@ -15,7 +15,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// A clientCall is one request of ours under way.
+// A clientCall is one request of the client in flight.
 type clientCall struct {
 	jsonrpc.Call
 	conn   *clientConn
@@ -55,7 +55,7 @@ var errAnsweredElsewhere = errors.New("streamable: answered on another stream")
 
 // Ended implements rpc.Owner: the answer came on another stream, the call took too
 // long, or the conversation is over. If that is because the server has ended the
-// session, the call goes on for goneWait: the server may refuse it too, and then it is
+// session, the call continues for goneWait: the server may refuse it too, and then it is
 // known that it was not carried out.
 func (k *clientCall) Ended(err error) {
 	if errors.Is(err, ErrSessionGone) {

@@ -20,7 +20,7 @@ func TestCallWhoseAnswerIsEmptyIsLostAtOnce(t *testing.T) {
 		name   string
 		answer func(w http.ResponseWriter)
 		after  time.Duration
-		is     error // if it comes at once
+		is     error // if it comes immediately
 	}{
 		{"200 without a body", func(w http.ResponseWriter) { w.WriteHeader(http.StatusOK) }, 0, streamable.ErrNoResponse},
 		{"200 with no JSON in its body", func(w http.ResponseWriter) {

@@ -22,7 +22,7 @@ func sorted(lines string) string {
 }
 
 // A question of a legacy server goes to the caller on whose stream it comes, as
-// long as the call is under way, and else to the local peer: whose it is may be
+// long as the call is in flight, and else to the local peer: whose it is may be
 // known there. It is answered once in any case.
 func TestQuestionReachesTheCallOfItsStreamOrTheLocalPeer(t *testing.T) {
 	const (
@@ -42,7 +42,7 @@ func TestQuestionReachesTheCallOfItsStreamOrTheLocalPeer(t *testing.T) {
 		answers    int
 	}{
 		{name: "on the background stream", background: true, local: question, answers: 1},
-		{name: "on the stream of a call under way", before: []string{question}, caller: question, answers: 1},
+		{name: "on the stream of a call in flight", before: []string{question}, caller: question, answers: 1},
 		{name: "on the stream of a call without a caller", before: []string{question}, alone: true, local: question, answers: 1},
 		{name: "on the stream of a call that has its answer", after: []string{log, question, changed}, local: question + "\n" + changed, answers: 1},
 		{name: "of a modern server", before: []string{question}, modern: true},
@@ -125,7 +125,7 @@ func TestQuestionThatOutlivesTheCallOfItsStreamIsTheLocalPeersIfItMayBeOfAnother
 		others  bool
 		answers string // contain this
 	}{
-		"another call is under way": {true, local},
+		"another call is in flight": {true, local},
 		"none is":                   {false, `cancelled on the way`},
 	} {
 		t.Run(name, func(t *testing.T) {

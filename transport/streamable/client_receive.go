@@ -97,7 +97,7 @@ func (c *clientConn) response(m *dragoman.Message, k *clientCall) *dragoman.Mess
 		return m
 	}
 	if !unnamed {
-		c.calls.Answer(m) // ignored if it is of no call under way
+		c.calls.Answer(m) // ignored if it is of no call in flight
 	}
 	return nil
 }
@@ -137,7 +137,7 @@ func (c *clientConn) notification(m *dragoman.Message, from source) error {
 func (c *clientConn) progress(m *dragoman.Message, on *clientCall) {
 	of, own := c.calls.Progress(m)
 	switch {
-	case of == nil: // of no call under way
+	case of == nil: // of no call in flight
 	case of.Owner() == jsonrpc.Owner(on):
 		on.tell(own)
 	default:

@@ -233,7 +233,7 @@ func (c *clientConn) sendAll() {
 }
 
 // sendOne sends a notification. A cancel is sent again if the link breaks, because the
-// server would go on with the request, but not once the conversation is over.
+// server would continue with the request, but not once the conversation is over.
 func (c *clientConn) sendOne(note *dragoman.Message) (err error) {
 	ctx := c.sending // what was queued before the end is still sent, for a while
 	if note.Method() != protocol.NoteCancelled {

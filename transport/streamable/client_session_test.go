@@ -81,7 +81,7 @@ func TestB12_ConversationEndsWhenItsSessionIsGone(t *testing.T) {
 				t.Errorf("the conversation ended with %v", conn.Err())
 			}
 			if err := <-other; !isGone(err) || protocol.NotSent(err) {
-				t.Errorf("the call under way ended with %v", err)
+				t.Errorf("the call in flight ended with %v", err)
 			}
 			close(stop)
 			_ = conn.Close()
@@ -199,7 +199,7 @@ func TestD18_ClientHearsTheBackgroundStream(t *testing.T) {
 }
 
 // A question that is too large is refused, as is an answer to one; the
-// stream goes on.
+// stream continues.
 func TestD14_ClientRefusesQuestionsThatAreTooLarge(t *testing.T) {
 	stop := make(chan struct{})
 	large := strings.Repeat("x", 5000)
@@ -240,7 +240,7 @@ func TestD14_ClientRefusesQuestionsThatAreTooLarge(t *testing.T) {
 }
 
 // A notification that is too large is left out; the call on whose stream it comes, and
-// the background stream, go on.
+// the background stream, continue.
 func TestD14_ClientSkipsNotificationsThatAreTooLarge(t *testing.T) {
 	large := `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"` + strings.Repeat("x", 5000) + `"}}`
 	const changed = `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`
@@ -270,7 +270,7 @@ func TestD14_ClientSkipsNotificationsThatAreTooLarge(t *testing.T) {
 	}
 }
 
-// A request under way may be answered on the background stream.
+// A request in flight may be answered on the background stream.
 func TestClientAnswerElsewhere(t *testing.T) {
 	answer, stop := make(chan string, 1), make(chan struct{})
 	_, c := serveScript(t, func(w http.ResponseWriter, k *took) {

@@ -45,8 +45,8 @@ func (u *cursor) advance(e *sse.Event) {
 	}
 }
 
-// wait waits before a stream is opened anew, after so many failures in a row. It
-// reports whether ctx goes on.
+// wait waits before a stream is opened again, after so many failures in a row. It
+// reports whether ctx continues.
 func (u *cursor) wait(ctx context.Context, r *Retry, failures int) bool {
 	d := u.retry
 	if !u.known || failures > 0 {

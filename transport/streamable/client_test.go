@@ -217,7 +217,7 @@ func TestD16_ClientErrorCarriesStatusTextAndHints(t *testing.T) {
 	}
 }
 
-// What is too large is refused, and the conversation goes on.
+// What is too large is refused, and the conversation continues.
 func TestD14_ClientRefusesWhatIsTooLarge(t *testing.T) {
 	large := strings.Repeat("x", 2000)
 	var how string

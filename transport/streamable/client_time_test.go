@@ -202,7 +202,7 @@ func TestD06_ClientSaysWhenAStreamCannotBeResumed(t *testing.T) {
 
 // The background stream is opened again when it ends, at the pace that
 // the server asks for; failures make the pace slower, and end it; a success
-// elsewhere begins anew.
+// elsewhere starts over.
 func TestD13_D18_ClientOpensTheBackgroundStreamAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex

@@ -74,7 +74,7 @@ func TestContextOfARequestKnowsAtOnceThatItsParentHasEnded(t *testing.T) {
 		c.reason = errTest
 		end(errors.New("another"))
 		if c.Err() == nil {
-			t.Error("it goes on")
+			t.Error("it continues")
 		}
 		if cause := context.Cause(c); c.cancelledWithParent == errors.Is(cause, errTest) {
 			t.Errorf("it has ended because of %v", cause)

@@ -63,7 +63,7 @@ package streamable
 //
 //	client.go          options
 //	client_conn.go     a conversation
-//	client_call.go     one request under way
+//	client_call.go     one request in flight
 //	client_modern.go   what a request of the modern era needs besides
 //	client_stream.go   the event stream that a request is answered by
 //	client_receive.go  messages that come from the server

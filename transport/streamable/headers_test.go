@@ -140,10 +140,10 @@ func TestFailedListDoesNotSwitchTheHeaderCheckOff(t *testing.T) {
 				works.Store(false)
 				time.Sleep(time.Minute)
 				if status, text := callRegional(t, s, ""); status != http.StatusBadRequest || !strings.Contains(text, `"code":-32020`) {
-					t.Errorf("without the header, when the list cannot be had anew: %d %s", status, text)
+					t.Errorf("without the header, when the list cannot be had again: %d %s", status, text)
 				}
 				if status, text := callRegional(t, s, "eu"); status != http.StatusOK || !strings.Contains(text, "complete") {
-					t.Errorf("with the header, when the list cannot be had anew: %d %s", status, text)
+					t.Errorf("with the header, when the list cannot be had again: %d %s", status, text)
 				}
 				_ = s.Shutdown(t.Context())
 			})

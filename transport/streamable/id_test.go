@@ -63,14 +63,14 @@ func TestClientDropsWhatIsAnotherConversations(t *testing.T) {
 				oneEvent("", fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"for":"second"}}`, k.m.ID())))
 		}
 	})
-	told := newHeard()
+	received := newHeard()
 	var done [2]chan string
 	for i, name := range []string{"first", "second"} {
 		conn := dialScript(t, client, nil)
 		shake(t, conn, "2025-11-25")
 		done[i] = make(chan string, 1)
 		go func() { // ends with the call
-			resp, err := conn.Call(t.Context(), peertest.Parse(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"`+name+`","_meta":{"progressToken":1}}}`), told)
+			resp, err := conn.Call(t.Context(), peertest.Parse(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"`+name+`","_meta":{"progressToken":1}}}`), received)
 			done[i] <- fmt.Sprint(resp, err)
 		}()
 	}
@@ -81,8 +81,8 @@ func TestClientDropsWhatIsAnotherConversations(t *testing.T) {
 	if got := <-done[0]; got != `{"jsonrpc":"2.0","id":1,"result":{"for":"first"}} <nil>` {
 		t.Errorf("the first call returns %s", got)
 	}
-	if all := told.all(); all != "" {
-		t.Errorf("the callers are told %s", all)
+	if all := received.all(); all != "" {
+		t.Errorf("the callers receive %s", all)
 	}
 }
 

@@ -187,10 +187,10 @@ func TestSessionThatNobodyKnowsIsEnded(t *testing.T) {
 				select {
 				case err := <-ended:
 					if err == nil {
-						t.Error("the call went on to its end")
+						t.Error("the call continued to its end")
 					}
 				default:
-					t.Fatal("the call goes on")
+					t.Fatal("the call continues")
 				}
 				if err := (<-conns).Err(); !errors.Is(err, dragoman.ErrClosed) {
 					t.Errorf("the session has %v", err)

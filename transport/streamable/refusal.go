@@ -74,7 +74,7 @@ func sessionGone() error {
 }
 
 func streamGone() error {
-	return refuse(http.StatusBadRequest, protocol.CodeServer, "the stream of Last-Event-ID is gone; make the request anew if you need its answer")
+	return refuse(http.StatusBadRequest, protocol.CodeServer, "the stream of Last-Event-ID is gone; make the request again if you need its answer")
 }
 
 // unavailable refuses what was not sent because the server cannot be reached. An answer of
@@ -93,7 +93,7 @@ func unavailable(reason error) error {
 // cannotReplay says that events cannot be replayed.
 func cannotReplay(err error) error {
 	return refuse(http.StatusBadRequest, protocol.CodeServer, "events behind Last-Event-ID cannot be replayed: "+err.Error()+
-		"; open a stream without Last-Event-ID and fetch what you need anew")
+		"; open a stream without Last-Event-ID and fetch what you need again")
 }
 
 // legacyStatus is the HTTP status that goes with a response of the legacy era, as

@@ -69,7 +69,7 @@ type Server struct {
 	MaxMessage int
 
 	// MaxSessions is how many sessions there may be, MaxRequests how many
-	// requests of one session may be under way, and MaxConcurrent how many HTTP
+	// requests of one session may be in flight, and MaxConcurrent how many HTTP
 	// requests in all, open streams among them. Zero means the defaults; negative
 	// means no limit.
 	MaxSessions, MaxRequests, MaxConcurrent int
@@ -77,7 +77,7 @@ type Server struct {
 	// IdleTimeout ends sessions that nobody has used for so long. BodyTimeout is
 	// how long the body of a request may take, WriteTimeout how long a client
 	// may take to read what is written to it, KeepAlive how long a stream stays
-	// silent, Retry how long a client should wait before it connects anew. Zero
+	// silent, Retry how long a client should wait before it connects again. Zero
 	// means the defaults; negative means no limit, no keep-alive, no advice.
 	IdleTimeout, BodyTimeout, WriteTimeout, KeepAlive, Retry time.Duration
 
@@ -169,7 +169,7 @@ func (s *Server) serve(x *httpserver.Exchange) error {
 }
 
 // Shutdown refuses new requests, ends the streams that have no end, waits for
-// requests under way until ctx ends, and then cancels the rest, who are told that
+// requests in flight until ctx ends, and then cancels the rest, whose callers learn that
 // they were lost, and ends all sessions. With a Store they end here alone. It
 // returns half a second after ctx at the latest, whatever still runs.
 func (s *Server) Shutdown(ctx context.Context) error {
@@ -183,7 +183,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return err
 }
 
-// Close is Shutdown that does not wait for requests under way to be done.
+// Close is Shutdown that does not wait for requests in flight to be done.
 func (s *Server) Close() error {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	cancel(dragoman.ErrClosed)

@@ -72,7 +72,7 @@ func TestBadRequestsAreRefusedWithAReason(t *testing.T) {
 		})
 	}
 	s.t = t
-	s.want(ping, http.StatusOK, `"result":{}`) // and the session goes on
+	s.want(ping, http.StatusOK, `"result":{}`) // and the session continues
 }
 
 func TestS22_B12_Sessions(t *testing.T) {

@@ -154,7 +154,7 @@ func peerSeesTheEnd(t *testing.T) {
 	select {
 	case <-(<-contexts).Done():
 	case <-time.After(time.Minute):
-		t.Error("after the call of the legacy era the context goes on")
+		t.Error("after the call of the legacy era the context continues")
 	}
 	if _, text := w.roundTrip(modern("value"), call("value")); !strings.Contains(text, `"value":"kept"`) {
 		t.Errorf("the value of the HTTP request's context: %s", text)

@@ -37,9 +37,9 @@ type session struct {
 
 	mu      sync.Mutex
 	used    time.Time                    // when it was used last
-	busy    int                          // HTTP requests under way
+	busy    int                          // HTTP requests in flight
 	idle    *time.Timer                  // runs checkIdle
-	open    map[dragoman.ID]*callContext // requests under way, by ID.Key
+	open    map[dragoman.ID]*callContext // requests in flight, by ID.Key
 	streams map[string]*eventStream      // streams that can be resumed, by name
 	order   []string                     // names in streams, oldest first
 	number  int                          // of the stream that began last
@@ -166,11 +166,11 @@ func (ss *session) leave() {
 	ss.used = time.Now()
 }
 
-// end ends the session everywhere: no other Server can go on with it. It reports
+// end ends the session everywhere: no other Server can continue with it. It reports
 // false if the session had ended before.
 func (ss *session) end(reason error) bool { return ss.endHere(reason, true) }
 
-// endHere ends the session at this Server. Another Server can go on with it unless
+// endHere ends the session at this Server. Another Server can continue with it unless
 // forget is true. It reports false if the session had ended before.
 func (ss *session) endHere(reason error, forget bool) bool {
 	ss.mu.Lock()
@@ -374,7 +374,7 @@ func (ss *session) notify(note *dragoman.Message) error {
 	return jsonrpc.Deliver(ss.ctx, ss.peer, note, ss.server.opts.logger)
 }
 
-// addRequest adds a request to those under way, so that it can be cancelled. It fails if
+// addRequest adds a request to those in flight, so that it can be cancelled. It fails if
 // its id is in use or there are too many.
 func (ss *session) addRequest(req *dragoman.Message, ctx *callContext) *dragoman.Error {
 	key := req.ID().Key()
@@ -384,7 +384,7 @@ func (ss *session) addRequest(req *dragoman.Message, ctx *callContext) *dragoman
 	case ss.open[key] != nil:
 		return protocol.IDInUse(req)
 	case len(ss.open) >= ss.server.opts.maxRequests:
-		return protocol.Limited(protocol.LimitSession, "too many requests of this session are under way; wait for answers before you send more", 0)
+		return protocol.Limited(protocol.LimitSession, "too many requests of this session are in flight; wait for answers before you send more", 0)
 	}
 	ss.open[key] = ctx
 	return nil

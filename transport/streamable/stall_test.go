@@ -14,7 +14,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/transport/streamable"
 )
 
-// The clock of a bubble stands still as long as anybody can go on. So if it has
+// The clock of a bubble stands still as long as any goroutine can continue. So if it has
 // not moved, nobody has waited for anything.
 func TestClientThatReadsNothingHoldsUpNobodyAndIsCut(t *testing.T) {
 	e := builtin.New(nil)

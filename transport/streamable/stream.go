@@ -30,7 +30,7 @@ const (
 // An eventStream is one event stream to a client: for the messages of one of its
 // requests, or for those that belong to none. It has at most one connection at a time.
 // In a legacy session the stream is logged, with ids: a connection begins with what
-// the log has behind the last event that the client has seen, and goes on with new
+// the log has behind the last event that the client has seen, and continues with new
 // events. A stream that is not logged has one connection, and ends with it.
 //
 // Notifications do not wait for the client to read: when too much waits to be written,
@@ -299,7 +299,7 @@ func (es *eventStream) evict() bool {
 	es.mu.Unlock()
 	defer es.mu.Lock()
 	c.out.Abort()
-	<-c.left // at once: a write that is under way fails
+	<-c.left // immediately: a write that is in progress fails
 	return true
 }
 

@@ -47,7 +47,7 @@ func TestEachPlainGetIsPrimed(t *testing.T) {
 		ctx, drop = context.WithCancel(t.Context())
 		resumed := v.events(v.with(protocol.HeaderLastEventID, first.ID).do(ctx, http.MethodGet, ""))
 		if again := resumed.next(); again.ID != note.ID {
-			t.Errorf("resumed behind its first event, stream %d goes on with %+v, want %+v", i, again, note)
+			t.Errorf("resumed behind its first event, stream %d continues with %+v, want %+v", i, again, note)
 		}
 		drop()
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// adoptTimeout is how long it may take to go on with a session of a Server
+	// adoptTimeout is how long it may take to continue with a session of a Server
 	// that is gone.
 	adoptTimeout = time.Minute
 

@@ -19,7 +19,7 @@ const (
 	// DefaultTimeout is how long a call may take where no other limit is set.
 	DefaultTimeout = 30 * time.Second
 
-	// MaxCalls is how many calls of one conversation may be under way. One more
+	// MaxCalls is how many calls of one conversation may be in flight. One more
 	// fails with [dragoman.ErrOverloaded].
 	MaxCalls = 1024
 )
@@ -106,7 +106,7 @@ type conn struct {
 
 	mu      sync.Mutex
 	ended   bool
-	calls   int            // under way
+	calls   int            // in flight
 	busy    sync.WaitGroup // the same; none is added after the end
 	release sync.Once      // releases the client's connections
 }

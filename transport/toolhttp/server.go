@@ -60,7 +60,7 @@ type Server struct {
 	// BodyTimeout is how long the body of a request may take, WriteTimeout how
 	// long a caller may take to read what is written to it, KeepAlive how long a
 	// stream stays silent. Zero means the defaults: DefaultBodyTimeout, and 30
-	// and 15 seconds; negative means for ever.
+	// and 15 seconds; negative means forever.
 	BodyTimeout, WriteTimeout, KeepAlive time.Duration
 
 	// CallTimeout is how long a call may take. Zero or less means as long as its
@@ -112,7 +112,7 @@ func (s *Server) serve(x *httpserver.Exchange) error {
 	return httpserver.NotAllowed(x.R, "POST")
 }
 
-// Shutdown refuses new requests and waits for those under way. When ctx ends, it
+// Shutdown refuses new requests and waits for those in flight. When ctx ends, it
 // cancels the rest, which is answered as lost, and returns the context's error: half
 // a second later at the latest.
 func (s *Server) Shutdown(ctx context.Context) error {
@@ -120,7 +120,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return s.base.Shutdown(ctx)
 }
 
-// Close is Shutdown that does not wait for requests under way to be done.
+// Close is Shutdown that does not wait for requests in flight to be done.
 func (s *Server) Close() error {
 	s.once.Do(s.prepare)
 	return s.base.Close()

@@ -17,7 +17,7 @@ type frameCase struct {
 	run  func(r *raw)
 }
 
-// wantOpen shows that the conversation goes on.
+// wantOpen shows that the conversation continues.
 func (r *raw) wantOpen() {
 	r.Helper()
 	r.sendText(asking("still"))

@@ -9,7 +9,7 @@ import (
 // patience is how long a test waits for what must come at once.
 const patience = 30 * time.Second
 
-// stop ends all conversations of a server, without waiting for what is under way.
+// stop ends all conversations of a server, without waiting for what is in flight.
 func stop(t testing.TB, s *Server) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())

@@ -149,7 +149,7 @@ func (s *Server) upgrade(x *httpserver.Exchange) {
 }
 
 // Shutdown refuses new clients and requests, and closes each socket with code 1001
-// when what was under way on it is answered. When ctx ends, it cancels the rest,
+// when what was in flight on it is answered. When ctx ends, it cancels the rest,
 // which is answered as lost, and returns the context's error: half a second later at
 // the latest.
 func (s *Server) Shutdown(ctx context.Context) error {
@@ -157,7 +157,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return s.base.Shutdown(ctx)
 }
 
-// Close is Shutdown that does not wait for requests under way to be done.
+// Close is Shutdown that does not wait for requests in flight to be done.
 func (s *Server) Close() error {
 	s.once.Do(s.prepare)
 	return s.base.Close()
@@ -271,7 +271,7 @@ func (c *conn) refuse(err error) {
 	c.end()
 }
 
-// shutdown ends the conn when what is under way is answered, or ctx ends: then what is
+// shutdown ends the conn when what is in flight is answered, or ctx ends: then what is
 // not is answered as lost, and the connection of a client that does not read is cut.
 func (c *conn) shutdown(ctx context.Context) {
 	c.mu.Lock()

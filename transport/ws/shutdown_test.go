@@ -38,7 +38,7 @@ func TestShutdownLetsRequestsFinishAndCloses1001(t *testing.T) {
 	}
 	select {
 	case err := <-stopped:
-		t.Fatalf("Shutdown returned %v while requests were under way", err)
+		t.Fatalf("Shutdown returned %v while requests were in flight", err)
 	default:
 	}
 	close(h.let)
@@ -82,7 +82,7 @@ func TestShutdownThatTakesTooLongCutsTheRest(t *testing.T) {
 	}
 }
 
-// What belongs to requests under way still counts: they would not end otherwise.
+// What belongs to requests in flight still counts: they would not end otherwise.
 func TestAnswersAndCancelsCountWhileTheServerStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ended := make(chan error, 1)

@@ -54,7 +54,7 @@ type socket struct {
 var _ jsonrpc.Stream = (*socket)(nil)
 
 // newSocket returns a socket that pings every so often, and that may be silent for so
-// long after it. Zero means the defaults, negative never and for ever.
+// long after it. Zero means the defaults, negative never and forever.
 func newSocket(c *websocket.Conn, w *wire, limits dragoman.Limits, interval, timeout time.Duration) *socket {
 	s := &socket{ws: c, wire: w, limit: limits.Message(), reasonSet: make(chan struct{})}
 	c.SetReadLimit(int64(s.limit))   // of what is inflated
@@ -266,7 +266,7 @@ func (p *pings) ping() {
 		s.wire.cut() // makes Read return
 		return
 	}
-	// If the ping could not be written, another write is under way, which has a
+	// If the ping could not be written, another write is in progress, which has a
 	// limit of its own; or the socket is closed, and stop is called.
 	p.mu.Lock()
 	defer p.mu.Unlock()

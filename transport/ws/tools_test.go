@@ -58,7 +58,7 @@ func TestA01_A26_ToolFrameIsARequestOfTheNewestRevision(t *testing.T) {
 	}
 }
 
-func TestA03_A30_BadToolFramesGetErrorsAndTheSocketGoesOn(t *testing.T) {
+func TestA03_A30_BadToolFramesGetErrorsAndTheSocketContinues(t *testing.T) {
 	r := rawDial(t, serve(t, &Server{Requests: toolEcho}))
 	r.sendText(`{"id":0,"name":"first"}`)
 	_ = r.message()

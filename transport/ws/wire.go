@@ -234,7 +234,7 @@ var errFrame = errors.New("ws: a frame is too large")
 // frames follows the frames that are read, by their headers.
 type frames struct {
 	limit      uint64 // bytes of a message
-	fragmented bool   // a message is under way, in fragments
+	fragmented bool   // a message is in flight, in fragments
 	max        uint64 // bytes that its frames may have
 	sum        uint64 // and have, by their headers so far
 

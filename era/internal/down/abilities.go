@@ -16,7 +16,7 @@ const maxKinds, maxKindSize = 256, 4 << 10
 
 // A clientKind is what clients with the same capabilities have in common.
 type clientKind struct {
-	caps       string // as a legacy server is told, in canonical form
+	caps       string // as a legacy server is legacy, in canonical form
 	extensions string // those among them
 	can        protocol.Abilities
 }
@@ -53,7 +53,7 @@ func newClientKind(caps json.RawMessage) (*clientKind, error) {
 	if err != nil {
 		return nil, err
 	}
-	told := adapt.Route{Client: protocol.Latest, Server: protocol.LatestLegacy}.ClientCapabilities(caps)
-	text, err := rounds.Canonical(told)
+	legacy := adapt.Route{Client: protocol.Latest, Server: protocol.LatestLegacy}.ClientCapabilities(caps)
+	text, err := rounds.Canonical(legacy)
 	return &clientKind{string(text), string(dragoman.Member(text, "extensions")), can}, err
 }

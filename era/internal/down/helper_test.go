@@ -103,7 +103,7 @@ func (d *dialler) failWith(err error) {
 type confused struct {
 	dragoman.Conn
 	local dragoman.Peer
-	calls atomic.Int64 // under way
+	calls atomic.Int64 // in flight
 }
 
 func confuse(c dragoman.Conn, local dragoman.Peer) dragoman.Conn {
@@ -250,7 +250,7 @@ func receive[T any](t testing.TB, ch <-chan T, what string) T {
 	case v := <-ch:
 		return v
 	case <-time.After(patience):
-		t.Fatalf("waited in vain: %s", what)
+		t.Fatalf("timed out waiting: %s", what)
 		panic("unreachable")
 	}
 }

@@ -22,19 +22,19 @@ type cursor struct {
 func (r *request) principal() string { return strconv.Quote(r.owner.Caller) + r.owner.Session }
 
 // list passes a request for a list on: one with a cursor to the session that the
-// cursor is of. With a session for each request cursors cannot be kept apart, so
+// cursor belongs to. With a session for each request cursors cannot be kept apart, so
 // they pass as they are.
 func (s *Server) list(ctx context.Context, r *request) (*dragoman.Message, error) {
-	ours := r.Get("cursor")
-	if s.opts.PerRequest || ours == nil || string(ours) == `""` || string(ours) == "null" {
+	token := r.Get("cursor")
+	if s.opts.PerRequest || token == nil || string(token) == `""` || string(token) == "null" {
 		return s.forward(ctx, r)
 	}
 	var c cursor
-	sealed, _ := dragoman.Text(ours)
+	sealed, _ := dragoman.Text(token)
 	if err := s.seal.Open(sealed, "cursor", r.principal(), &c); err != nil || c.Method != r.Method() {
-		return r.Fail(invalid("params.cursor is not one that this list gave; begin anew without a cursor")), nil //nolint:nilerr // that is the answer
+		return r.Fail(invalid("params.cursor is not one that this list gave; start over without a cursor")), nil //nolint:nilerr // that is the answer
 	}
-	gone := invalid("params.cursor is of a session with the server that is over; begin anew without a cursor")
+	gone := invalid("params.cursor is of a session with the server that is over; start over without a cursor")
 	e := s.pool.Find(r.owner, func(item pool.Item) bool {
 		ss, ok := item.(*session)
 		return ok && ss.handle == c.Session

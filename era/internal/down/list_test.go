@@ -50,15 +50,15 @@ func TestCursorsThatAreNotGood(t *testing.T) {
 	r.want(ctx, protocol.MethodListTools, nil, at)
 	r.want(ctx, protocol.MethodListTools, canAll, at) // the session of the cursor, not of the capabilities
 	r.want(ctx, protocol.MethodListTools, nil, object{"cursor": ""})
-	r.refused(as(t.Context(), "eve"), r.request(protocol.MethodListTools, nil, at), protocol.CodeInvalidParams, "begin anew")
-	r.refused(ctx, r.request(protocol.MethodListPrompts, nil, at), protocol.CodeInvalidParams, "begin anew")
-	r.refused(ctx, r.request(protocol.MethodListTools, nil, object{"cursor": "dG9vbHMgMw"}), protocol.CodeInvalidParams, "begin anew")
-	r.refused(ctx, r.request(protocol.MethodListTools, nil, object{"cursor": 3}), protocol.CodeInvalidParams, "begin anew")
+	r.refused(as(t.Context(), "eve"), r.request(protocol.MethodListTools, nil, at), protocol.CodeInvalidParams, "start over")
+	r.refused(ctx, r.request(protocol.MethodListPrompts, nil, at), protocol.CodeInvalidParams, "start over")
+	r.refused(ctx, r.request(protocol.MethodListTools, nil, object{"cursor": "dG9vbHMgMw"}), protocol.CodeInvalidParams, "start over")
+	r.refused(ctx, r.request(protocol.MethodListTools, nil, object{"cursor": 3}), protocol.CodeInvalidParams, "start over")
 	if n := r.dial.opened(); n != 1 {
 		t.Errorf("%d sessions were opened", n)
 	}
 	r.dial.cut()
-	r.refused(ctx, r.request(protocol.MethodListTools, nil, at), protocol.CodeInvalidParams, "begin anew")
+	r.refused(ctx, r.request(protocol.MethodListTools, nil, at), protocol.CodeInvalidParams, "start over")
 }
 
 func TestListsSayForHowLongTheyAreGood(t *testing.T) {

@@ -259,7 +259,7 @@ func TestConversationThatHearsNothingPromisesNothing(t *testing.T) {
 	}
 }
 
-func TestListenGoesOnInAnotherSession(t *testing.T) {
+func TestListenContinuesInAnotherSession(t *testing.T) {
 	both(t, func(t *testing.T, wrap func(dragoman.Conn, dragoman.Peer) dragoman.Conn) {
 		s, log, conns := watching(tellsAll)
 		r := newRig(t, dragoman.Local(s), wrap, nil)

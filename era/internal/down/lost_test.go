@@ -193,7 +193,7 @@ func TestCloseEndsEverything(t *testing.T) {
 		listening := r.start(t.Context(), r.request(protocol.MethodListen, canAll, object{"notifications": object{"toolsListChanged": true}}), h)
 		h.next()
 		waiting := r.start(t.Context(), r.request("wait", canAll, nil), nil)
-		receive(t, running, "a request is under way")
+		receive(t, running, "a request is in flight")
 		if err := r.s.Close(); err != nil {
 			t.Fatal(err)
 		}

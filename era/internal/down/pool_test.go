@@ -345,7 +345,7 @@ func TestFailedHandshakeIsToldToAllWhoWait(t *testing.T) {
 	})
 }
 
-func TestHandshakeThatTakesForEverIsGivenUp(t *testing.T) {
+func TestHandshakeThatTakesForeverIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{on: map[string]handler{protocol.MethodInitialize: func(ctx context.Context, _ *scripted, _ *dragoman.Message, _ dragoman.Peer) (any, error) {
 			<-ctx.Done()

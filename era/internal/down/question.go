@@ -334,7 +334,7 @@ func notAsked(q *dragoman.Message) *dragoman.Message {
 	case protocol.MethodListRoots:
 		result = `{"roots":[]}`
 	default:
-		return q.Fail(invalid("%s belongs to no call of the client under way, so there is nobody to ask", q.Method()))
+		return q.Fail(invalid("%s belongs to no call of the client in flight, so no client can answer it", q.Method()))
 	}
 	resp, err := q.Reply([]byte(result))
 	if err != nil {

@@ -38,7 +38,7 @@ const (
 
 // Limits that cannot be set.
 const (
-	// MaxServerRequests is how many questions of one session may be open at once.
+	// MaxServerRequests limits the pending server requests of one session.
 	MaxServerRequests = 1024
 
 	// maxWaiting is how many bytes of calls, answers and server requests of one server may
@@ -66,7 +66,7 @@ const (
 	usePings = 5
 
 	// ownTime is after how long a question in the session of our own is refused if a
-	// request of ours is under way, which may wait for it.
+	// request to the server is in flight, which may wait for it.
 	ownTime = 2 * time.Second
 )
 
@@ -110,7 +110,7 @@ type Options struct {
 
 	// MaxSuspended is how many calls may wait for their client's answers, and
 	// SuspendedPerCaller how many of one caller. Over it, questions are answered
-	// with an error and the call goes on.
+	// with an error and the call continues.
 	MaxSuspended, SuspendedPerCaller int
 
 	// SuspendTimeout is how long each of them waits. Then the call is cancelled.

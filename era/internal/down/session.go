@@ -38,7 +38,7 @@ type session struct {
 	serves             services
 	ready              atomic.Bool // all that is set
 
-	running     atomic.Int32           // requests under way, but for those of the session itself
+	running     atomic.Int32           // requests in flight, but for those of the session itself
 	stateful    atomic.Bool            // a tool may have left something behind
 	renewed     atomic.Pointer[string] // why there is no session before this one any more, if somebody may miss it
 	noticeGiven atomic.Bool            // and somebody has been told so
@@ -288,7 +288,7 @@ func (ss *session) Call(ctx context.Context, q *dragoman.Message, _ dragoman.Pee
 func (ss *session) Notify(ctx context.Context, note *dragoman.Message) error {
 	if note.Method() == protocol.NoteMessage {
 		// A conversation that does not correlate has given a log message to the
-		// only call under way, if there was one. What is left may be of a call
+		// only call in flight, if there was one. What is left may be of a call
 		// that is over, and must not reach the next one's client.
 		if l := ss.logger(); l != nil && ss.ready.Load() && ss.correlates {
 			l.log(ctx, note)
@@ -395,7 +395,7 @@ func (a quietCaller) Notify(ctx context.Context, note *dragoman.Message) error {
 	return a.session.Notify(ctx, note)
 }
 
-// A logger is a request under way that wants log messages.
+// A logger is a request in flight that wants log messages.
 type logger interface {
 	log(ctx context.Context, note *dragoman.Message)
 }

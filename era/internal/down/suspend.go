@@ -175,12 +175,12 @@ type state struct {
 	Round   int    `json:"r"`
 
 	// Visits are the web sites that the user was sent to, if that is what the
-	// round was about: then no call is suspended, and the retry is sent anew.
+	// round was about: then no call is suspended, and the retry is sent again.
 	Visits []urlElicitation `json:"v,omitempty"`
 }
 
 // suspend ends a turn by asking its client. If that cannot be, the questions are
-// answered with an error, the call goes on and the result is nil.
+// answered with an error, the call continues and the result is nil.
 func (c *pendingCall) suspend(t *turn) *dragoman.Message {
 	ss, opts := c.session, &c.server.opts
 	sum, err := rounds.Digest(t.Message)

@@ -374,7 +374,7 @@ func TestSuspendedCallIsGivenUpAfterItsTime(t *testing.T) {
 				_, state := asked(t, r.send(t.Context(), r.request(protocol.MethodCallTool, canAll, params), nil))
 				time.Sleep(59 * time.Second)
 				_, state2 := asked(t, r.send(t.Context(), r.request(protocol.MethodCallTool, canAll, with(params, state, nil)), nil))
-				time.Sleep(59 * time.Second) // the time runs anew with each round
+				time.Sleep(59 * time.Second) // the time runs again with each round
 				synctest.Wait()
 				if len(answer) != 0 {
 					t.Fatal("given up too early")
@@ -422,7 +422,7 @@ func TestClientThatLeavesCancelsItsCall(t *testing.T) {
 		_, state := asked(t, r.send(t.Context(), r.request(protocol.MethodCallTool, canAll, callParams("later", nil)), nil))
 		ctx, cancel := context.WithCancelCause(t.Context())
 		done := r.start(ctx, r.request(protocol.MethodCallTool, canAll, with(callParams("later", nil), state, yes("1"))), nil)
-		receive(t, started, "the tool goes on")
+		receive(t, started, "the tool continues")
 		cancel(dragoman.ErrCancelled)
 		receive(t, stopped, "the tool is cancelled")
 		if o := receive(t, done, "the call returns"); !errors.Is(o.err, dragoman.ErrCancelled) {

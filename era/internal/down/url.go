@@ -88,7 +88,7 @@ func (s *Server) resumeAfterURLs(ctx context.Context, r *request, st state, answ
 	return s.urlQuestion(r, &session{}, st), nil
 }
 
-// declined is the answer to a call that the user did not want to go on.
+// declined is the answer to a call that the user did not want to continue.
 func declined(r *request, to urlElicitation) (*dragoman.Message, error) {
 	why := fmt.Sprintf("the user did not agree to visit %s, which the server needs: %s", to.URL, to.Message)
 	if r.Method() != protocol.MethodCallTool {

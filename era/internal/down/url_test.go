@@ -90,7 +90,7 @@ func TestVisitNeedsAClientThatCanBeSent(t *testing.T) {
 	}
 }
 
-func TestVisitsAreNotAskedForForEver(t *testing.T) {
+func TestVisitsAreNotAskedForForever(t *testing.T) {
 	peertest.NoLeak(t)
 	var j journal
 	r := newRig(t, dragoman.Local(consenting(1000, &j)), nil, &down.Options{MaxRounds: 3})

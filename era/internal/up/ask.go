@@ -29,7 +29,7 @@ func readQuestions(text json.RawMessage) (map[string]question, error) {
 		return nil, &malformed{"the server's questions cannot be read: " + err.Error()}
 	}
 	if len(questions) > MaxServerRequests {
-		return nil, &malformed{fmt.Sprintf("the server asks %d questions at once, more than %d", len(questions), MaxServerRequests)}
+		return nil, &malformed{fmt.Sprintf("the server sends %d input requests together, more than %d", len(questions), MaxServerRequests)}
 	}
 	return questions, nil
 }

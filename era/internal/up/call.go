@@ -101,7 +101,7 @@ func (k *clientCall) Notify(ctx context.Context, note *dragoman.Message) error {
 }
 
 // advances reports whether progress is more than was told before. A server that is
-// asked again begins anew, but to the client it is one request, whose progress
+// asked again starts over, but to the client it is one request, whose progress
 // only grows.
 func (k *clientCall) advances(note *dragoman.Message) bool {
 	done, err := strconv.ParseFloat(string(note.Get("progress")), 64)

@@ -277,7 +277,7 @@ func (s *script) requests(method string) []*dragoman.Message {
 }
 
 // inTurn returns a handler that gives one answer after the other, and then the
-// last one for ever.
+// last one forever.
 func inTurn(answers ...string) handler {
 	var mu sync.Mutex
 	return func(context.Context, *dragoman.Message, dragoman.Peer) (string, error) {

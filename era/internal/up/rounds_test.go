@@ -150,7 +150,7 @@ func TestRefusalEndsTheOtherQuestions(t *testing.T) {
 	c.ask = func(ctx context.Context, req *dragoman.Message) (*dragoman.Message, error) {
 		if req.Method() == protocol.MethodListRoots {
 			close(asked)
-			<-ctx.Done() // for ever, if nobody ends it
+			<-ctx.Done() // forever, if it is not ended
 			return nil, context.Cause(ctx)
 		}
 		<-asked

@@ -47,7 +47,7 @@ func (s *Server) Accept(ctx context.Context, client dragoman.Conn) (dragoman.Pee
 
 // Close ends what sessions hear of changes, requests that wait for input or for
 // a task, and refuses all others from then on. It waits for our goroutines.
-// Plain calls under way go on until the link or their callers end them.
+// Plain calls in flight continue until the link or their callers end them.
 func (s *Server) Close() error {
 	s.busy.End()
 	s.cancel(dragoman.ErrClosed)

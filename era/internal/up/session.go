@@ -102,7 +102,7 @@ func (ss *session) envelope(h *handshake) *protocol.Envelope {
 	return &h.env
 }
 
-// Notify takes one notification. None goes on to the server: what a modern
+// Notify takes one notification. None continues to the server: what a modern
 // server could be told is told by the end of a request's context, and changes
 // of the roots have no meaning for it.
 func (ss *session) Notify(_ context.Context, note *dragoman.Message) error {

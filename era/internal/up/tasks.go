@@ -143,7 +143,7 @@ func (k *clientCall) sendTaskInput(ctx context.Context, id string, t *task, aske
 		return retry.Sleep(ctx, t.wait()) // the server has not taken the answers in yet
 	}
 	if len(questions) > MaxServerRequests {
-		return &malformed{fmt.Sprintf("the server asks %d questions at once, more than %d", len(questions), MaxServerRequests)}
+		return &malformed{fmt.Sprintf("the server sends %d input requests together, more than %d", len(questions), MaxServerRequests)}
 	}
 	k.until = time.Time{} // between its questions a task may work for days
 	if err := k.nextRound(); err != nil {

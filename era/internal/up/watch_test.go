@@ -141,7 +141,7 @@ func (c *client) toldOutside() string {
 	}
 }
 
-// later runs a request of the client while the test goes on.
+// later runs a request of the client while the test continues.
 func (c *client) later(text string) chan *dragoman.Message {
 	done := make(chan *dragoman.Message, 1)
 	go func() {

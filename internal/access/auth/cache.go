@@ -52,7 +52,7 @@ func (c *proofs) put(d digest, p *proof) *proof {
 }
 
 // shrink makes room: by what is not good any more, or else by what comes first. Whoever
-// watches a proof goes on to. c.mu is locked.
+// watches a proof continues to. c.mu is locked.
 func (c *proofs) shrink() {
 	now := time.Now()
 	for d, p := range c.list {

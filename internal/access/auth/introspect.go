@@ -48,13 +48,13 @@ type Introspection struct {
 	opts   IntrospectionOptions
 	reader *claimReader
 	client *oidc.Client
-	room   chan struct{}      // a place for each inquiry under way
+	room   chan struct{}      // a place for each inquiry in progress
 	group  syncs.Group        // of inquiries
 	ctx    context.Context    // of inquiries; ends with Close
 	cancel context.CancelFunc // ends them
 
 	mu      sync.Mutex
-	under   map[digest]*syncs.Flight[*identity] // the inquiries under way
+	under   map[digest]*syncs.Flight[*identity] // the inquiries in progress
 	refused map[digest]refusal
 }
 
@@ -87,7 +87,7 @@ func NewIntrospection(o *IntrospectionOptions) (*Introspection, error) {
 	return v, nil
 }
 
-// Close ends the inquiries under way. The verifier is not used after that.
+// Close ends the inquiries in progress. The verifier is not used after that.
 func (v *Introspection) Close() {
 	v.cancel()
 	v.group.Wait()
@@ -111,7 +111,7 @@ func (v *Introspection) verify(ctx context.Context, token string) (*identity, er
 	return id, err
 }
 
-// inquiry returns the one about a token that is under way, or is to be made. The error is that
+// inquiry returns the one about a token that is in progress, or is to be made. The error is that
 // of the last one, if it was only just made.
 func (v *Introspection) inquiry(d digest) (*syncs.Flight[*identity], error) {
 	v.mu.Lock()
@@ -164,7 +164,7 @@ func (v *Introspection) refuse(d digest, err error) {
 
 // introspect asks the issuer about a token.
 func (v *Introspection) introspect(token string) (*identity, error) {
-	ctx, cancel := context.WithTimeoutCause(v.ctx, 2*oidc.RequestTime, errors.New("too many tokens are asked about at once"))
+	ctx, cancel := context.WithTimeoutCause(v.ctx, 2*oidc.RequestTime, errors.New("too many concurrent token introspections"))
 	defer cancel()
 	select {
 	case v.room <- struct{}{}:

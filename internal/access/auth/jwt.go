@@ -17,7 +17,7 @@ type JWTOptions struct {
 	// Keys are those of the issuer. Its Issuer is that of the ClaimOptions.
 	Keys oidc.KeySetOptions
 
-	// Algorithms are those that are accepted. If there are none, all of [oidc.Algorithms] are.
+	// Algorithms are the accepted signature algorithms. If empty, all of [oidc.Algorithms] are accepted.
 	Algorithms []string
 }
 

@@ -57,7 +57,7 @@ func TestS27_KeysOutliveTheirIssuerForTheConfiguredTime(t *testing.T) {
 					status(503, "after that")
 					time.Sleep(time.Hour)
 				}
-				// What was let in by a token before is not let in, either.
+				// A token that was accepted before is refused, too.
 				s.Leave(false)
 				time.Sleep(10 * time.Second)
 				status(200, "when the issuer is back")

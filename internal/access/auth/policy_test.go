@@ -125,7 +125,7 @@ func TestStreamsEndSoonAfterTheirTokenIsRevoked(t *testing.T) {
 		time.Sleep(recheck + time.Second)
 		synctest.Wait()
 		if !ended.Load() {
-			t.Error("it goes on")
+			t.Error("it continues")
 		}
 		stop()
 	})
@@ -211,7 +211,7 @@ func TestExpiryThatIsPutOffEndsNothing(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
 		if !ended.Load() {
-			t.Error("the stream goes on when nothing is put off any more")
+			t.Error("the stream continues when nothing is put off any more")
 		}
 		stop()
 	})
@@ -288,7 +288,7 @@ func TestFailuresAreToldApart(t *testing.T) {
 	}
 }
 
-func TestMetadataIsTheSameForEveryPath(t *testing.T) {
+func TestMetadataIsTheSameForeveryPath(t *testing.T) {
 	p := New(&Options{Issuers: []string{"https://login.example.com"}, Scopes: []string{"mcp"}, URL: "https://gw.example.com"}, often, nil)
 	for path, want := range map[string]string{
 		"":               "https://gw.example.com",

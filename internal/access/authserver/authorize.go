@@ -186,8 +186,8 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var t ticket
-	ours := s.sealer.Open(form.Get("ticket"), "ticket", "", &t) == nil && t.Request != nil && time.Now().Unix() < t.Until
-	if !ours || !s.fromPage(r, t.Browser) {
+	valid := s.sealer.Open(form.Get("ticket"), "ticket", "", &t) == nil && t.Request != nil && time.Now().Unix() < t.Until
+	if !valid || !s.fromPage(r, t.Browser) {
 		s.fail(w, http.StatusBadRequest, "This page is too old, or was opened in another browser.")
 		return
 	}

@@ -59,7 +59,7 @@ func (s *Server) browser(w http.ResponseWriter, r *http.Request) digest {
 	return digestOf(id)
 }
 
-// A transaction is a sign-in under way. It is in a cookie of the browser that it goes on in, so
+// A transaction is a sign-in in progress. It is in a cookie of the browser that it continues in, so
 // no other browser can end it.
 type transaction struct {
 	Request *request `json:"r,omitempty"` // of the client that it is for, or nil
@@ -142,7 +142,7 @@ type consent struct {
 
 // consents returns what a browser remembers.
 func (s *Server) consents(r *http.Request) (list []consent) {
-	_ = s.sealer.Open(s.cookieOf(r, "consent"), "consent", "", &list) // if not, there is none
+	_ = s.sealer.Open(s.cookieOf(r, "consent"), "consent", "", &list) // an invalid cookie counts as absent
 	now := time.Now().Unix()
 	return slices.DeleteFunc(list, func(c consent) bool { return c.Until <= now })
 }

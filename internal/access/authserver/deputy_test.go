@@ -38,7 +38,7 @@ func (w *world) returned(b *authtest.Browser, at string) string {
 	return page.URL.String()
 }
 
-// refused fails the test unless a page tells the user that it does not go on.
+// refused fails the test unless a page shows that the sign-in does not continue.
 func refused(t *testing.T, page *authtest.Page, err error, when string) {
 	t.Helper()
 	switch {
@@ -68,7 +68,7 @@ func TestS27_TheProvidersURLIsGoodInTheBrowserThatWasAsked(t *testing.T) {
 	if got := w.happened(); strings.Count(got, "sign-in") != 1 {
 		t.Errorf("what happened: %s", got)
 	}
-	// In the browser that was asked it goes on.
+	// In the browser that was asked it continues.
 	if page, err = attacker.Visit(captured); err != nil || page.URL.Query().Get("code") == "" {
 		t.Errorf("the browser that was asked ends at %v, %v", page, err)
 	}

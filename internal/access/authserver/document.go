@@ -130,7 +130,7 @@ func (d *documents) get(ctx context.Context, from string, v any) error {
 	switch {
 	case errors.Is(err, oidc.ErrAddress):
 		return errors.New("its address is not public")
-	case err != nil: // a stranger is not told what our network is like
+	case err != nil: // an error would show clients what the network is like
 		return errors.New("it cannot be fetched")
 	case status != http.StatusOK:
 		return fmt.Errorf("it cannot be fetched: status %d", status)

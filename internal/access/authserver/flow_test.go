@@ -326,7 +326,7 @@ func TestSignInsOutliveTheServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	if page, err = b.Send(req); err != nil || page.Status != http.StatusOK || page.Header.Get("Refresh") == "" {
-		t.Errorf("a sign-in under way: %+v, %v", page, err)
+		t.Errorf("a sign-in in progress: %+v, %v", page, err)
 	}
 	p.code(b, nil) // the client is known
 	w.opts.Key = []byte(rand.Text() + rand.Text())[:token.KeySize]

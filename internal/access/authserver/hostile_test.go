@@ -249,7 +249,7 @@ func TestRefreshTokensAreBoundToTheirClient(t *testing.T) {
 		t.Errorf("by another client: %d %v", status, doc)
 	}
 	if got := w.admit("/mcp", have.access); got != http.StatusUnauthorized {
-		t.Errorf("the sign-in goes on though another client has its token: %d", got)
+		t.Errorf("the sign-in continues though another client has its token: %d", got)
 	}
 }
 

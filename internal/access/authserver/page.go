@@ -47,9 +47,9 @@ var serverSignInPage = template.Must(template.New("server sign-in").Parse(head +
 <dt>You sign in at</dt><dd>{{.Provider}}</dd>
 <dt>It is used for requests of</dt><dd>{{.User}}</dd>
 </dl>
-<p>Go on only if that is you, and you have just used this server from an application of yours. If somebody has sent you this page, cancel.</p>
+<p>Continue only if that is you, and you have just used this server from an application of yours. If you got this page as a link from another person, cancel.</p>
 <form method="post" action="{{.Action}}"><input type="hidden" name="ticket" value="{{.Ticket}}">
-<button id="agree" name="answer" value="allow">Go on</button><button id="refuse" name="answer" value="deny">Cancel</button></form>
+<button id="agree" name="answer" value="allow">Continue</button><button id="refuse" name="answer" value="deny">Cancel</button></form>
 </body></html>
 `))
 
@@ -62,7 +62,7 @@ var failurePage = template.Must(template.New("failure").Parse(head + `<p>{{.Text
 </body></html>
 `))
 
-var leavingPage = template.Must(template.New("leaving").Parse(head + `<p><a href="{{.Link}}">Go on</a> if nothing happens. You can close this window afterwards.</p>
+var leavingPage = template.Must(template.New("leaving").Parse(head + `<p><a href="{{.Link}}">Continue</a> if nothing happens. You can close this window afterwards.</p>
 </body></html>
 `))
 
@@ -118,7 +118,7 @@ func (s *Server) fail(w http.ResponseWriter, status int, text string) {
 func (s *Server) leave(w http.ResponseWriter, r *http.Request, to string) {
 	if r.Method == http.MethodPost {
 		w.Header().Set("Refresh", "0; url="+to)
-		s.show(w, http.StatusOK, leavingPage, &page{Title: "Going on", Link: template.URL(to)})
+		s.show(w, http.StatusOK, leavingPage, &page{Title: "Continuing", Link: template.URL(to)})
 		return
 	}
 	h := w.Header()

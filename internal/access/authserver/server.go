@@ -155,7 +155,7 @@ func New(o *Options) (*Server, error) {
 	return s, nil
 }
 
-// Close ends what the server does in the background. Requests under way may fail.
+// Close ends what the server does in the background. Requests in flight may fail.
 func (s *Server) Close() {
 	s.provider.close()
 	s.documents.client.Close()

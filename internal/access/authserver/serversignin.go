@@ -42,7 +42,7 @@ type ServerSignIn struct {
 }
 
 // page stands for the sign-in in the address of its page. The state cannot be told from it, and one
-// that goes on in another process has the same.
+// that continues in another process has the same.
 func (v *ServerSignIn) page() string { return mac([]byte(v.State), "page of a visit") }
 
 // ServerSignIns are all that are waited for. They outlive the Server that shows their pages, and
@@ -193,8 +193,8 @@ func (s *Server) agreed(w http.ResponseWriter, r *http.Request, server string) {
 		return
 	}
 	var p pass
-	ours := s.sealer.Open(form.Get("ticket"), "pass", "", &p) == nil && time.Now().Unix() < p.Until
-	if !ours || !s.fromPage(r, p.Browser) {
+	valid := s.sealer.Open(form.Get("ticket"), "pass", "", &p) == nil && time.Now().Unix() < p.Until
+	if !valid || !s.fromPage(r, p.Browser) {
 		s.fail(w, http.StatusBadRequest, "This page is too old, or was opened in another browser.")
 		return
 	}

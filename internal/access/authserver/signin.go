@@ -20,7 +20,7 @@ const (
 	codeFor   = 60 * time.Second // a code can be exchanged
 	retryFor  = 10 * time.Second // a refresh may be repeated, if its answer was lost
 	recentFor = time.Minute      // what the provider has said is not asked again
-	outageFor = time.Hour        // a sign-in goes on while the provider cannot be asked
+	outageFor = time.Hour        // a sign-in continues while the provider cannot be asked
 	unasked   = 24 * time.Hour   // it lasts if the provider cannot be asked at all
 	maxAccess = 4                // access tokens of one sign-in; the oldest ends
 
@@ -63,7 +63,7 @@ type signIn struct {
 	// sign-in can open it: whoever reads our records cannot go to the provider with them.
 	Sealed string `json:"sealed,omitempty"`
 
-	revision uint64 // of the record; 0 if there is none yet
+	revision uint64 // of the record; 0 before the first write
 }
 
 // An access is one access token.
@@ -81,7 +81,7 @@ func (in *signIn) learn(who *user, now time.Time) {
 	in.Principal, in.Subject, in.Claims, in.Checked = who.Principal, who.subject, who.Claims, now
 }
 
-// sealerOf returns what seals for who has a secret.
+// sealerOf returns the sealer whose key is derived from a secret.
 func sealerOf(secret string) *token.Sealer {
 	return token.NewSealer(token.Derive([]byte(secret), "seal"), "")
 }
@@ -110,7 +110,7 @@ func idOf(secret, prefix string) string {
 	return rest[:idChars]
 }
 
-// get returns a sign-in that goes on, or nil.
+// get returns a sign-in that continues, or nil.
 func (s *Server) get(ctx context.Context, id string) (*signIn, error) {
 	text, revision, err := s.opts.Store.Get(ctx, signInKind+id)
 	if err != nil || revision == 0 {
@@ -167,7 +167,7 @@ func (s *Server) put(in *signIn) error {
 // end ends a sign-in with everything that it has given out. The caller has its turn.
 func (s *Server) end(in *signIn, why string) {
 	if err := s.opts.Store.Delete(context.Background(), signInKind+in.ID, eventlog.AnyRevision); err != nil {
-		s.log.Error("a sign-in cannot be removed, and goes on until its tokens expire", "user", in.Principal, "error", err)
+		s.log.Error("a sign-in cannot be removed, and continues until its tokens expire", "user", in.Principal, "error", err)
 	}
 	s.doubt(in)
 	s.event(why, in.Principal, in.Client)
@@ -361,10 +361,10 @@ func (s *Server) renew(ctx context.Context, in *signIn, token, next string) (cha
 			s.end(in, "gone")
 			return false, &oauthError{code: "invalid_grant", text: "the identity provider has ended the sign-in; sign in again"}
 		case err != nil && now.Sub(in.Checked) > outageFor:
-			s.log.Warn("a sign-in cannot go on: the identity provider cannot be asked", "user", in.Principal, "error", err)
+			s.log.Warn("a sign-in cannot continue: the identity provider cannot be asked", "user", in.Principal, "error", err)
 			return false, errLater
 		case err != nil:
-			s.log.Warn("the identity provider cannot be asked; sign-ins go on for an hour", "user", in.Principal, "error", err)
+			s.log.Warn("the identity provider cannot be asked; sign-ins continue for an hour", "user", in.Principal, "error", err)
 		default:
 			changed = who.Principal != in.Principal || !maps.EqualFunc(who.Claims, in.Claims, slices.Equal)
 			in.learn(who, now)

@@ -262,7 +262,7 @@ func (s *Server) resource(asked []string) (string, *oauthError) {
 	return asked[0], nil
 }
 
-// audience returns for what a token of a resource is: for all of ours, or for the endpoints to one
+// audience returns for what a token of a resource is: for all servers of the gateway, or for the endpoints of one
 // of our servers.
 func (s *Server) audience(resource string) []string {
 	path, _ := s.ownPath(resource)

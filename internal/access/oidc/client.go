@@ -143,7 +143,7 @@ func checkRedirect(next *http.Request, via []*http.Request) error {
 // A route is how a request is made. It is in the request's context, so that the dialer knows
 // whether it dials a proxy.
 type route struct {
-	proxy  *url.URL // nil if there is none
+	proxy  *url.URL // nil means a direct connection
 	follow bool     // redirects within the origin
 }
 

@@ -29,7 +29,7 @@ func TestS29_RedirectsStayOnTheOriginAndAreFew(t *testing.T) {
 		asked int
 	}{
 		{"three", func(n int) string { return map[bool]string{true: fmt.Sprintf("/r%d", n)}[n <= 3] }, true, 4},
-		{"for ever", func(n int) string { return fmt.Sprintf("%s/r%d", as, n) }, false, 4 + 4},
+		{"forever", func(n int) string { return fmt.Sprintf("%s/r%d", as, n) }, false, 4 + 4},
 		{"to another host", func(int) string { return "https://mcp.example.com/x" }, false, 2},
 		{"to another port", func(int) string { return "https://as.example.com:1443/x" }, false, 2},
 		{"to plain http", func(int) string { return "http://as.example.com/x" }, false, 2},

@@ -201,7 +201,7 @@ func (c *Client) published(ctx context.Context, id string) (*document, error) {
 	}
 	doc, notes, err := c.find(ctx, serverMetadata, metadataPlaces(u, c.openID))
 	if err == nil && doc == nil {
-		err = fmt.Errorf("%s of %q: there is none (%s)", serverMetadata, short(id), notes)
+		err = fmt.Errorf("%s of %q: not found (%s)", serverMetadata, short(id), notes)
 	}
 	return doc, err
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // IDTokens verifies the ID tokens of one provider for one client (OpenID Connect Core, 3.1.3.7).
-// They say who has signed in, and are no access tokens. Any number of goroutines may use it.
+// An ID token names the user who has signed in; it is not an access token. It is safe for concurrent use.
 type IDTokens struct {
 	keys   *KeySet
 	client string

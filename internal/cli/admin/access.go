@@ -86,7 +86,7 @@ who sends it as "Authorization: Bearer TOKEN". Whoever has it is let in as token
 	f.StringVar(&t.Name, "name", "", "`name` of who holds the token")
 	f.StringArrayVar(&t.Scopes, "scope", nil, "`scope` that it grants (repeatable)")
 	f.StringArrayVar(&t.Groups, "group", nil, "`group` that its holder belongs to (repeatable)")
-	f.StringVar(&expires, "expires", "", "`time` that it is good for, such as 90d or 12h (default: for ever)")
+	f.StringVar(&expires, "expires", "", "`time` until it expires, such as 90d or 12h (default: forever)")
 	addTokenFile(f, &file)
 	return c
 }

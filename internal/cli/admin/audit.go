@@ -40,7 +40,7 @@ none is missing, and that they stand in their order.
 
 FILE is the one that the configuration names; those that were put aside are found beside
 it. Several files are taken as parts of one log. The last record is printed with its hash:
-who can write the files can make all of them anew, which shows only if that hash was
+a user who can write the files can make all of them again, which shows only if that hash was
 kept elsewhere before.
 
 The exit status is 0 if nothing is wrong. Else it is 1, and the first line that is wrong

@@ -86,7 +86,7 @@ If several gateways are running, name the file of one, or its socket with --sock
 	control.AddFlag(c.Flags(), &socket)
 	out.Add(c.Flags())
 	c.Flags().BoolVar(&asJSON, "json", false, "print it as JSON; the same as -o json")
-	c.Flags().BoolVarP(&watch, "watch", "w", false, "go on: a terminal is drawn anew, elsewhere it is printed again; JSON is a line each time")
+	c.Flags().BoolVarP(&watch, "watch", "w", false, "continue: a terminal is drawn again, elsewhere it is printed again; JSON is a line each time")
 	flags.AddDuration(c.Flags(), &interval, "interval", "", watchInterval, "how often with --watch")
 	return c
 }
@@ -127,7 +127,7 @@ func ReloadCommand() *cobra.Command {
 		Short:   "Have a running gateway read its configuration again",
 		Long: `Have a running gateway read its configuration again.
 
-A server with an error in the file goes on as it was configured before, or is left out if
+A server with an error in the file continues as it was configured before, or is left out if
 it was not there; the others are applied. With an error that is no server's, nothing
 changes. The exit status is 1 in either case.`,
 		Args: cobra.MaximumNArgs(1),
@@ -158,7 +158,7 @@ func RestartCommand() *cobra.Command {
 		Short:   "Restart one server of a running gateway",
 		Long: `Restart one server of a running gateway.
 
-Requests under way end with an error that says so. Sessions of clients go on: the server
+Requests in flight end with an error. Sessions of clients continue: the server
 is told again what it has to know.
 
 If several gateways are running, name the file of one, or its socket with --socket.`,
@@ -204,7 +204,7 @@ If several gateways are running, name the file of one, or its socket with --sock
 		},
 	}
 	control.AddFlag(c.Flags(), &socket)
-	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on as it says more")
+	c.Flags().BoolVarP(&follow, "follow", "f", false, "continue as it says more")
 	return c
 }
 
@@ -353,7 +353,7 @@ func showLeftOut(w io.Writer, list []gateway.LeftOut) {
 	for _, s := range list {
 		what := "is left out"
 		if s.Runs {
-			what = "goes on as it was configured before"
+			what = "continues as it was configured before"
 		}
 		fmt.Fprintf(w, "%s %s, because of errors:\n%s\n", s.Server, what, s.Error)
 	}

@@ -39,7 +39,7 @@ func TestReloadAndStatusNameWhatIsLeftOutAndWhy(t *testing.T) {
 		LeftOut: []gateway.LeftOut{{Server: "files", Runs: true, Error: "dragoman.yaml:3: no such key"}, {Server: "mail", Error: "dragoman.yaml:7: no command"}},
 		Later:   []string{"state"},
 	}
-	const left = "files goes on as it was configured before, because of errors:\ndragoman.yaml:3: no such key\n" +
+	const left = "files continues as it was configured before, because of errors:\ndragoman.yaml:3: no such key\n" +
 		"mail is left out, because of errors:\ndragoman.yaml:7: no command\n"
 	var b strings.Builder
 	if err := showReload(&b, r); err != nil {

@@ -92,7 +92,7 @@ var npmProxy = program{"mcp-proxy from npm", "8080", []alias{
 	{"sessionIdleTimeout", "", func(s *Settings, v string) error {
 		err := inMilliseconds(&s.idle, v)
 		if s.idle == 0 {
-			s.idle = -1 // for ever
+			s.idle = -1 // forever
 		}
 		return err
 	}},

@@ -71,7 +71,7 @@ which has every feature of MCP in every revision.
 It is served on /mcp (Streamable HTTP), /sse with /messages (HTTP+SSE), /ws
 (WebSocket), /call and /call/TOOL (tool calls over plain HTTP), and to whoever speaks
 to our own standard input. Only this machine is listened to unless --listen says
-otherwise. We stop on SIGINT and SIGTERM, after the requests under way.
+otherwise. We stop on SIGINT and SIGTERM, after the requests in flight.
 
 The flags of supergateway and mcp-proxy are understood too: see docs/migrate.md.`,
 		Example: `  dragoman run

@@ -86,7 +86,7 @@ var (
 )
 
 // defaultTimeout is how long a server may take over a request unless told
-// otherwise, counted anew with each progress.
+// otherwise, reset by each progress message.
 const defaultTimeout = time.Hour
 
 // AddServer adds the flags that say which server is meant and how to speak to
@@ -97,7 +97,7 @@ func (s *Settings) AddServer(f *pflag.FlagSet) {
 	f.StringArrayVarP(&s.env, "env", "e", nil, "`NAME=value` for the server's command, or NAME to pass ours on (repeatable)")
 	f.StringVar(&s.Cwd, "cwd", "", "directory to start the server's command in")
 	f.StringArrayVar(&s.ignored, "ignore-tool", nil, "`name` of a tool that is not offered; * and ? stand for any characters (repeatable)")
-	AddDuration(f, &s.Timeout, "timeout", "", defaultTimeout, "how long the server may take over a request without progress; 0 is for ever")
+	AddDuration(f, &s.Timeout, "timeout", "", defaultTimeout, "how long the server may take over a request without progress; 0 means no limit")
 	addPositive(f, &s.DialTimeout, "connect-timeout", "how long the server may take to start or to be reached, as 90s or 2m; a number is in seconds (default 1m; 5m for npx, uvx, docker and others that may have to install it)")
 	f.IntVar(&s.MaxMessage, "max-message", 0, "largest message in bytes (default 16 MiB, -1 for no limit)")
 	s.SignIn.Add(f)
@@ -398,9 +398,9 @@ func speaksEra(list []protocol.Revision, era protocol.Era) bool {
 }
 
 // DrainUsage is what the flag of that name means.
-const DrainUsage = "how long requests under way may take when we stop; a second signal ends them at once"
+const DrainUsage = "how long to wait for requests in flight at shutdown; a second signal ends them immediately"
 
-// DefaultDrain is how long requests under way may take when we stop, unless told otherwise.
+// DefaultDrain is the default of --drain.
 const DefaultDrain = 10 * time.Second
 
 // DefaultListen is where servers are served unless told otherwise.

@@ -47,7 +47,7 @@ const (
 	benchDuration = 10 * time.Second
 	benchWarmUp   = time.Second
 
-	// maxInFlight is how many calls one conversation may have under way.
+	// maxInFlight is how many calls one conversation may have in flight.
 	maxInFlight = 1000
 )
 
@@ -60,9 +60,9 @@ func BenchCommand() *cobra.Command {
 		Long: `Call a tool of a server over and over, or ping it, and show how many calls it answers in a second
 and how long they take.
 
-By default -c calls are under way at any time. With --rate, so many are made a second, and the
+By default -c calls are in flight at any time. With --rate, so many are made a second, and the
 time of each counts from when it should have begun: what a server that stalls would have kept
-waiting counts too. -c bounds those under way then.
+waiting counts too. -c bounds those in progress then.
 
 With --compare, two servers take turns, with the same settings, and the ratio is how many times
 as many calls the first one answers; with --rate it is how many times as long the second one
@@ -81,7 +81,7 @@ takes (p50). What -H, tokens and certificates prove is for the origin of the fir
 	f := c.Flags()
 	f.StringVar(&b.tool, "tool", "", "`name` of the tool to call (default: ping)")
 	f.StringVar(&b.args, "args", "", "its arguments, a `JSON` object, @FILE, or - for standard input")
-	f.IntVarP(&b.load.InFlight, "concurrency", "c", 16, "calls under way at once")
+	f.IntVarP(&b.load.InFlight, "concurrency", "c", 16, "number of concurrent calls")
 	f.IntVar(&b.connections, "connections", 1, "conversations with the server that the calls are spread over")
 	f.Float64Var(&b.load.Rate, "rate", 0, "calls to make a second (default: as many as there can be)")
 	flags.AddDuration(f, &b.load.Duration, "duration", "d", benchDuration, "how long to make calls")

@@ -38,7 +38,7 @@ type ingress struct {
 	stdio   bool // standard input and output are served
 	endless bool // the end of standard input does not end us
 
-	// shutdown takes no new work, lets requests under way end until its context
+	// shutdown takes no new work, lets requests in flight end until its context
 	// does, and ends the rest. It shuts what it is given at the same time, before the
 	// servers are stopped. drain is how long requests may take.
 	shutdown func(ctx context.Context, own ...func(context.Context) error) error
@@ -109,7 +109,7 @@ func (f *ingress) serve(ctx context.Context, v *term.Console) error {
 	return nil
 }
 
-// stop lets what is under way end, for a while, and ends the rest. Who asks for it
+// stop lets what is in flight end, for a while, and ends the rest. Who asks for it
 // once more does not want to wait.
 func (f *ingress) stop(ctx context.Context, webs []*httpserver.Server, lines *stdio.Server, v *term.Console) {
 	ctx = context.WithoutCancel(ctx)
@@ -118,7 +118,7 @@ func (f *ingress) stop(ctx context.Context, webs []*httpserver.Server, lines *st
 	limit, ignore := signal.NotifyContext(limit, os.Interrupt, syscall.SIGTERM)
 	defer ignore()
 	if err := f.shutdown(limit, lines.Shutdown); err != nil {
-		v.Log.Warn("requests under way were cut", "error", err)
+		v.Log.Warn("requests in flight were cut", "error", err)
 	}
 	last, cancel := context.WithTimeout(ctx, finalWriteTime)
 	defer cancel()

@@ -62,7 +62,7 @@ func serveAll(ctx context.Context, s *flags.Settings, o *flags.Server, v *term.C
 		closeListeners(listeners)
 		gone, cancel := context.WithCancel(ctx)
 		cancel()
-		_ = g.Shutdown(gone) // nothing is under way that could be cut
+		_ = g.Shutdown(gone) // nothing is in progress that could be cut
 		if ctx.Err() == nil {
 			return err
 		}

@@ -69,9 +69,9 @@ at /groups/NAME; below each of these are /mcp (Streamable HTTP), /sse with /mess
 A server with an error in the file is left out, and the others are served.
 
 The files are read again when they change, on SIGHUP and by "dragoman reload". Servers
-that are unchanged go on undisturbed, and so do those whose new configuration has errors;
+that are unchanged continue undisturbed, and so do those whose new configuration has errors;
 with an error that is no server's, nothing changes. We stop on SIGINT and SIGTERM, after
-the requests under way, which may take as long as --drain says; a second signal ends them.`,
+the requests in flight, which may take as long as --drain says; a second signal ends them.`,
 		Example: `  dragoman serve
   dragoman serve dragoman.yaml --listen 127.0.0.1:9000
   dragoman serve --stdio ~/.cursor/mcp.json`,

@@ -11,7 +11,7 @@ import (
 // reloadSignal asks for the configuration to be read again.
 var reloadSignal os.Signal = syscall.SIGHUP
 
-// ignoreTerminalStops lets a server that was sent to the background go on: to
+// ignoreTerminalStops lets a server that was sent to the background continue: to
 // read from the terminal there would stop it, and is an error instead.
 func ignoreTerminalStops() { signal.Ignore(syscall.SIGTTIN, syscall.SIGTTOU) }
 

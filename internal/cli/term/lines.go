@@ -248,7 +248,7 @@ func (l *line) wrap(width int) {
 
 // wrapText returns a text with line breaks in place of spaces, so that no line is longer than width
 // if that is known, and its words are not. It begins at a place in a line, and returns where it ends;
-// its last word goes on for more characters.
+// its last word continues for more characters.
 func wrapText(text string, at, more, width int, hang string) (string, int) {
 	if width <= len(hang)+minWrapped {
 		return text, 0
@@ -286,7 +286,7 @@ func Wrap(text, indent string, width int) string {
 	return indent + text
 }
 
-// Fit returns what breaks a text that begins at a column of w, if that is a terminal. It goes on below
+// Fit returns what breaks a text that begins at a column of w, if that is a terminal. It continues below
 // itself, or further left where too little of the line would remain.
 func Fit(w io.Writer) func(text string, column int) string { return fitInto(Width(w)) }
 

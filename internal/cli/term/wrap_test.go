@@ -96,7 +96,7 @@ func TestWhatIsLoggedOnATerminalIsBrokenBetweenWords(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 7, 28, 15, 4, 5, 0, time.UTC)
 	said := slog.NewRecord(at, slog.LevelInfo, StderrRecord, 0)
-	said.AddAttrs(slog.String("server", "files"), slog.String("line", "listening at /srv/data, which has a name that is not so long but goes on"))
+	said.AddAttrs(slog.String("server", "files"), slog.String("line", "listening at /srv/data, which has a name that is not so long but continues"))
 	failed := slog.NewRecord(at, slog.LevelError, "server is down, next attempt in 500ms", 0)
 	failed.AddAttrs(slog.String("error", "the process has exited with status 1 and says: no such file or directory: /srv/data/of/somebody"), slog.String("server", "files"), slog.Duration("after", time.Second))
 	for _, r := range []slog.Record{said, failed} {

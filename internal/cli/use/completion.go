@@ -56,7 +56,7 @@ func (u *Target) completeArguments(c *cobra.Command, args []string, typed string
 	return s.completions(ctx, c.Name(), args[1:], typed)
 }
 
-// completions returns how a word behind the target may go on.
+// completions returns how a word behind the target may continue.
 func (s *Session) completions(ctx context.Context, command string, before []string, typed string) ([]string, cobra.ShellCompDirective) {
 	var list []string
 	switch {

@@ -99,8 +99,8 @@ func CompleteCommand() *cobra.Command {
 	u := &Target{Wants: Wanted{Least: 2, What: "the prompt or template, and an argument and how it begins,", Form: "NAME key=value …"}}
 	c := &cobra.Command{
 		Use:   "complete TARGET PROMPT|TEMPLATE key=value [key=value ...] | ... -- command [args...]",
-		Short: "Show how an argument of a prompt or of a template may go on",
-		Long: `Show how the first argument may go on, one value a line. The others are those that are
+		Short: "Show how an argument of a prompt or of a template may continue",
+		Long: `Show how the first argument may continue, one value a line. The others are those that are
 known already. A template of resources is named by its URI.
 
 ` + TargetHelp,

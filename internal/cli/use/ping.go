@@ -128,7 +128,7 @@ resources that are named, and log messages. If the server ends, the exit status 
 	}
 	u.Add(c)
 	c.Flags().StringVar(&level, "level", "info", "least `level` of log messages: "+term.AnyOf(protocol.LogLevels))
-	c.Flags().IntVarP(&most, "count", "c", 0, "end after so many notifications (default: go on)")
+	c.Flags().IntVarP(&most, "count", "c", 0, "end after so many notifications (default: continue)")
 	return c
 }
 

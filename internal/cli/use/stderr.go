@@ -40,9 +40,9 @@ type stderrLine struct {
 	at   time.Time
 }
 
-// anew returns a dialer each of whose processes has its own lines. A server may be started again
+// again returns a dialer each of whose processes has its own lines. A server may be started again
 // while its era is found out, and says the same again: that is not shown twice.
-func (t *stderrTail) anew(d dragoman.Dialer) dragoman.Dialer {
+func (t *stderrTail) again(d dragoman.Dialer) dragoman.Dialer {
 	return dragoman.DialFunc(func(ctx context.Context, local dragoman.Peer) (dragoman.Conn, error) {
 		t.mu.Lock()
 		t.lines, t.leftOut = nil, 0

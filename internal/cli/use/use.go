@@ -151,7 +151,7 @@ func (u *Target) Take(c *cobra.Command, args []string) (*config.Server, []string
 	return server, rest, err
 }
 
-// Speak has the user told by a console. What goes on is of interest for debugging alone.
+// Speak reports progress to the user on a console. Details are logged at debug level only.
 func (u *Target) Speak(v *term.Console) {
 	if u.Console = v; !logs.Enabled(v.Log) {
 		v.Log = slog.New(slog.DiscardHandler)
@@ -429,7 +429,7 @@ func (u *Target) Open(ctx context.Context, server *config.Server, opts *client.O
 	defer shown.end()
 	began := time.Now()
 	reached.Target.Name = shownName(server)
-	reached.Target.Dialer = shown.anew(reached.Target.Dialer)
+	reached.Target.Dialer = shown.again(reached.Target.Dialer)
 	asked := &client.Server{Dialer: reached.Target}
 	c, err := client.Connect(ctx, asked, &o)
 	if _, needed := errors.AsType[*oauth.SignInError](err); needed && reached.SignIn != nil {

@@ -25,8 +25,8 @@ import (
 // defaultSessionsPerCaller is how many sessions one caller may have.
 const defaultSessionsPerCaller = 4096
 
-// largeBody is from which size on a body is not read of who would be refused anyway. What
-// is smaller may be an answer or a cancel, which belong to what is under way.
+// largeBody is the size from which the body of a request is not read if the request is refused anyway. What
+// is smaller may be an answer or a cancel, which belong to what is in flight.
 const largeBody = 64 << 10
 
 // An Admission bounds what callers and sessions may have and do at all endpoints of a gateway,
@@ -44,7 +44,7 @@ type Admission struct {
 	each   limit.Counts // sessions of callers
 }
 
-// New returns the admission that limits describe. by are told of requests without an id.
+// New returns the admission that limits describe. The observers by are called for requests without an id.
 func New(l *config.Limits, by event.Observers, log *slog.Logger) *Admission {
 	return &Admission{
 		limits: *l, log: log, by: by, memory: limit.NewMemory(memoryLimit(l), nil),
@@ -116,7 +116,7 @@ func (e *Admission) enter(key, transport string, req *dragoman.Message) *dragoma
 		return shortOfMemory()
 	}
 	if e.calls.Max > 0 && !e.calls.Enter(key) {
-		return upstream.TooMany(protocol.LimitCaller, fmt.Sprintf("too many requests are under way: there may be %d of one caller (limits.callsPerCaller)", e.calls.Max))
+		return upstream.TooMany(protocol.LimitCaller, fmt.Sprintf("too many requests are in flight: there may be %d of one caller (limits.callsPerCaller)", e.calls.Max))
 	}
 	if n := e.rooms.carried(transport, req); n > 0 {
 		if err := e.rooms.messages.Take(key, n); err != nil {
@@ -223,7 +223,7 @@ type limited struct {
 func (p *limited) Call(ctx context.Context, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 	e := p.admission
 	if !p.calls.Enter() {
-		return e.refused(req, upstream.TooMany(protocol.LimitSession, fmt.Sprintf("too many requests are under way: there may be %d of one session (limits.calls)", p.calls.Max)))
+		return e.refused(req, upstream.TooMany(protocol.LimitSession, fmt.Sprintf("too many requests are in flight: there may be %d of one session (limits.calls)", p.calls.Max)))
 	}
 	defer p.calls.Leave()
 	if wait := p.rate.Take(); wait > 0 {

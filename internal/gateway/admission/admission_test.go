@@ -128,7 +128,7 @@ func guarded(l *config.Limits) (*counter, *Admission, *backend) {
 	return s, e, b
 }
 
-func TestPain34_CallerOverItsRateDoesNotBeginAnewNorHoldUpAnother(t *testing.T) {
+func TestPain34_CallerOverItsRateDoesNotBeginAgainNorHoldUpAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _, b := guarded(&config.Limits{RatePerCaller: perSecond(10)})
 		const caller = protocol.LimitCaller
@@ -291,7 +291,7 @@ func TestNewWorkIsRefusedWhileMemoryIsShort(t *testing.T) {
 		}
 		close(s.hold)
 		if resp := <-underWay; resp == nil || resp.IsError() {
-			t.Errorf("what was under way gets %v", resp)
+			t.Errorf("what was in progress gets %v", resp)
 		}
 		at(85)
 		if n := burst(t.Context(), t, old, 5, "x", ""); n != 5 {

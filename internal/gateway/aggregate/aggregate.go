@@ -130,7 +130,7 @@ func (r *request) view(ctx context.Context) *view { return r.group.view(callerOf
 func (a *Aggregate) Notify(context.Context, *dragoman.Message) error { return nil }
 
 // Close ends all subscriptions in good order, and refuses requests from then on.
-// Those under way go on. It waits for our goroutines.
+// Those in progress continue. It waits for our goroutines.
 func (a *Aggregate) Close() error {
 	a.setting.Lock()
 	defer a.setting.Unlock()

@@ -107,7 +107,7 @@ func TestLegacyClientsLearnWhatRealMembersSay(t *testing.T) {
 	})
 }
 
-// What is under way when an aggregate is closed goes on; a front that is closed cuts it.
+// What is in flight when an aggregate is closed continues; a front that is closed cuts it.
 func TestCallsEndWithTheirFrontAndBeginNoMoreAfterTheAggregate(t *testing.T) {
 	for _, e := range []protocol.Era{protocol.Legacy, protocol.Modern} {
 		t.Run(e.String()+" client", func(t *testing.T) {
@@ -139,7 +139,7 @@ func TestCallsEndWithTheirFrontAndBeginNoMoreAfterTheAggregate(t *testing.T) {
 			}
 			select {
 			case err := <-done:
-				t.Fatalf("a call under way has ended with the aggregate: %v", err)
+				t.Fatalf("a call in flight has ended with the aggregate: %v", err)
 			default:
 			}
 			if err := c.front.Close(); err != nil {

@@ -317,7 +317,7 @@ func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for limit := time.Now().Add(patience); !is(); time.Sleep(time.Millisecond) {
 		if time.Now().After(limit) {
-			t.Fatalf("waited in vain for this: %s", what)
+			t.Fatalf("timed out waiting for: %s", what)
 		}
 	}
 }

@@ -144,7 +144,7 @@ func TestPagesAreBoundedAndForgotten(t *testing.T) {
 		last := open(10)
 		time.Sleep(SnapshotTime + time.Second)
 		if works(last) {
-			t.Error("a cursor works for ever")
+			t.Error("a cursor works forever")
 		}
 		if open(10); len(p.all) != 1 {
 			t.Errorf("%d snapshots are kept", len(p.all))

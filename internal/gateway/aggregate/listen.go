@@ -42,7 +42,7 @@ func (a *Aggregate) listen(ctx context.Context, r *request, _ kind) (*dragoman.M
 	defer func() {
 		a.listens.Remove(in)
 		if n := in.Dropped(); n > 0 {
-			a.log.Warn("a subscription was not told of everything", "dropped", n)
+			a.log.Warn("notifications of a subscription dropped", "dropped", n)
 		}
 	}()
 	ctx, cancel := context.WithCancel(ctx)
@@ -65,7 +65,7 @@ func (l *listener) remind(what protocol.Interest) {
 // maxHolders is how many members are tried for one resource.
 const maxHolders = 4
 
-// watchAnew is the wait before resources are watched anew after a second failure in a
+// watchAnew is the wait before resources are watched again after a second failure in a
 // row. The first is no reason to wait.
 var watchAnew = retry.Backoff{Min: 250 * time.Millisecond, Max: 10 * time.Second}
 
@@ -173,7 +173,7 @@ func (l *listener) retryMembers(ctx context.Context) {
 }
 
 // dropEnded forgets watches that are over or whose member is gone, and sees to it
-// that what they watched is watched anew.
+// that what they watched is watched again.
 func (l *listener) dropEnded() {
 	g := l.aggregate.group.Load()
 	lost := false
@@ -216,7 +216,7 @@ func (l *listener) unwatched() (uris, tasks []string) {
 	return uris, tasks
 }
 
-// watchAgain watches anew what is not watched. What may have changed meanwhile is
+// watchAgain watches again what is not watched. What may have changed meanwhile is
 // told as changed.
 func (l *listener) watchAgain(ctx context.Context) {
 	uris, tasks := l.unwatched()

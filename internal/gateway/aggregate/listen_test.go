@@ -20,7 +20,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// A subscription is a subscriptions/listen under way.
+// A subscription is a subscriptions/listen in progress.
 type subscription struct {
 	t      *testing.T
 	id     string
@@ -285,7 +285,7 @@ func TestSetAnnouncesChanges(t *testing.T) {
 type shelf struct {
 	*server
 	mu      sync.Mutex
-	cut     chan struct{} // ends what is under way
+	cut     chan struct{} // ends what is in flight
 	refuses bool
 	opened  int
 }

@@ -405,7 +405,7 @@ func (p *snapshots) next(r *request, k kind, caller string, cursor []byte) (*dra
 	if s := p.find(id); err == nil && s != nil && s.kind == k && s.caller == caller && from > 0 && from < len(s.elements) {
 		return s.answer(r, from)
 	}
-	return r.Fail(invalid("params.cursor is not one that this list gave, or it is too old; begin anew without a cursor")), nil
+	return r.Fail(invalid("params.cursor is not one that this list gave, or it is too old; start over without a cursor")), nil
 }
 
 func (p *snapshots) find(id string) *snapshot {

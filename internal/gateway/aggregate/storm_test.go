@@ -13,7 +13,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// Calls, lists and subscriptions go on while members come and go: every call ends
+// Calls, lists and subscriptions continue while members come and go: every call ends
 // with an answer, and what stays is never unknown.
 func TestPain32_MembersComeAndGoUnderLoad(t *testing.T) {
 	peertest.NoLeak(t)

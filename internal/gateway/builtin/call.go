@@ -85,7 +85,7 @@ func (c *call) notify(ctx context.Context, method string, params any) {
 	}
 	note, err := dragoman.NewNotification(method, params)
 	if err != nil {
-		return // params are ours, so this cannot happen
+		return // these params always encode
 	}
 	// If it fails, the caller is gone and ctx ends.
 	_ = c.from.Notify(ctx, note)

@@ -14,7 +14,7 @@ import (
 
 const watched = "test://watched-resource"
 
-// A subscription is a listen of the modern era that is under way.
+// A subscription is a listen of the modern era that is in progress.
 type subscription struct {
 	*testClient
 	id     dragoman.ID

@@ -121,7 +121,7 @@ func TestCancel(t *testing.T) {
 	})
 }
 
-// A question that is under way ends with its call.
+// A question that is in flight ends with its call.
 func TestCancelDuringAQuestion(t *testing.T) {
 	stop := errors.New("stop")
 	d := open(t, builtin.New(nil), protocol.LatestLegacy, canAll)

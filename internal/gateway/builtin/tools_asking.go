@@ -136,7 +136,7 @@ func askLater(ctx context.Context, c *call) (*toolResult, error) {
 	for i := range 2 {
 		c.progress(ctx, float64(i+1), 3, "before the question")
 	}
-	got, err := c.ask(ctx, elicitation("confirm", "Shall this go on?", form{{name: "ok", kind: "boolean", required: true}}))
+	got, err := c.ask(ctx, elicitation("confirm", "Shall this continue?", form{{name: "ok", kind: "boolean", required: true}}))
 	if err != nil {
 		return nil, err
 	}

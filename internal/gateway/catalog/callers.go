@@ -37,7 +37,7 @@ const (
 	MaxCallerBytes = 64 << 20
 )
 
-// A key tells the lists of callers apart.
+// A key identifies the lists of a caller.
 type key struct {
 	caller, method, extensions string
 	session                    bool
@@ -60,7 +60,7 @@ type View struct {
 	Session bool            // the caller has a session of the legacy era with the server, which may list other tools to it
 }
 
-// callerKey tells callers apart that may have sessions of their own with the server.
+// callerKey identifies a caller that may have sessions of its own with the server.
 func callerKey(c *dragoman.Caller) string { return c.Key() + "\x00" + c.Session }
 
 func (v *View) key(k *Kind) key {
@@ -195,7 +195,7 @@ func (c *Catalog) Pass(v View, changes uint64, req, resp *dragoman.Message) {
 	}
 }
 
-// keepOwn keeps a caller's own list, or why there is none. The caller holds mu.
+// keepOwn keeps a caller's own list, or the error of fetching it. The caller holds mu.
 func (c *Catalog) keepOwn(id key, result json.RawMessage, err error) (*List, error) {
 	now := time.Now()
 	before, o := c.callers[id], &own{err: err, at: now, fresh: now.Add(fresh)}

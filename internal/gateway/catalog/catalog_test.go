@@ -34,13 +34,13 @@ type server struct {
 	announced []string // guarded by mu
 }
 
-// told returns the notifications since it was last called.
-func (s *server) told() []string {
+// takeAnnounced returns the notifications since the last call.
+func (s *server) takeAnnounced() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	told := s.announced
+	announced := s.announced
 	s.announced = nil
-	return told
+	return announced
 }
 
 func newServer(modern bool) *server {
@@ -164,7 +164,7 @@ func TestSharedListIsFetchedWhenItHasChangedOnly(t *testing.T) {
 		s := newServer(false)
 		s.Begin()
 		s.refresh(t)
-		s.told()
+		s.takeAnnounced()
 		for range 3 {
 			for _, c := range []*dragoman.Caller{ada, bob} {
 				if got := s.read(t, c, ""); got != "a" {
@@ -178,15 +178,15 @@ func TestSharedListIsFetchedWhenItHasChangedOnly(t *testing.T) {
 		list := s.KnownTools(View{Caller: ada})
 		time.Sleep(Age + time.Second)
 		s.read(t, ada, "") // has it fetched again
-		if told := s.told(); s.asked != 2 || s.KnownTools(View{Caller: bob}) != list || len(told) > 0 {
-			t.Errorf("after %v: asked %d times, announced %q; the list that has not changed was parsed again: %t", Age, s.asked, told, s.KnownTools(View{Caller: bob}) != list)
+		if announced := s.takeAnnounced(); s.asked != 2 || s.KnownTools(View{Caller: bob}) != list || len(announced) > 0 {
+			t.Errorf("after %v: asked %d times, announced %q; the list that has not changed was parsed again: %t", Age, s.asked, announced, s.KnownTools(View{Caller: bob}) != list)
 		}
 		s.tools = "a b"
 		s.Changed(true, nil, protocol.NoteToolsChanged)
 		s.refresh(t)
-		got, told := s.read(t, ada, ""), s.told()
-		if got != "a b" || s.asked != 3 || !slices.Equal(told, []string{protocol.NoteToolsChanged}) {
-			t.Errorf("after a notification: %q, asked %d times, announced %q", got, s.asked, told)
+		got, announced := s.read(t, ada, ""), s.takeAnnounced()
+		if got != "a b" || s.asked != 3 || !slices.Equal(announced, []string{protocol.NoteToolsChanged}) {
+			t.Errorf("after a notification: %q, asked %d times, announced %q", got, s.asked, announced)
 		}
 	})
 }

@@ -53,7 +53,7 @@ type extendedList struct {
 }
 
 // extensionsOf returns the extensions among the capabilities of a client, in canonical
-// form and without tasks, which say nothing about lists. It is "" if there are none. ok is
+// form and without tasks, which say nothing about lists. It is "" without extensions. ok is
 // false if lists are not kept for them.
 func extensionsOf(capabilities []byte) (text string, ok bool) {
 	value := dragoman.Member(capabilities, "extensions")
@@ -67,7 +67,7 @@ func extensionsOf(capabilities []byte) (text string, ok bool) {
 	d := json.NewDecoder(bytes.NewReader(value))
 	d.UseNumber()
 	if d.Decode(&all) != nil {
-		return "", true // what is no object declares nothing
+		return "", true // only an object declares extensions
 	}
 	if delete(all, protocol.ExtensionTasks); len(all) == 0 {
 		return "", true

@@ -19,7 +19,7 @@ func withServer(t *testing.T, f func(t *testing.T, s *server)) {
 		s := newServer(false)
 		s.Begin()
 		s.refresh(t)
-		s.told()
+		s.takeAnnounced()
 		f(t, s)
 		synctest.Wait()
 	})
@@ -59,13 +59,13 @@ func TestListForExtensionsThatTakesLongIsAnnouncedWhenItIsThere(t *testing.T) {
 		if got := s.read(t, ada, `{"ui":{}}`); got != "a" || time.Since(began) != ExtensionWait {
 			t.Errorf("after %v: got %q", time.Since(began), got)
 		}
-		if told := s.told(); len(told) > 0 {
-			t.Errorf("announced: %q", told)
+		if announced := s.takeAnnounced(); len(announced) > 0 {
+			t.Errorf("announced: %q", announced)
 		}
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		if told := s.told(); len(told) != 1 || told[0] != protocol.NoteToolsChanged {
-			t.Errorf("the list was not announced, once: %q", told)
+		if announced := s.takeAnnounced(); len(announced) != 1 || announced[0] != protocol.NoteToolsChanged {
+			t.Errorf("the list was not announced, once: %q", announced)
 		}
 		if got := s.read(t, ada, `{"ui":{}}`); got != "a ui" {
 			t.Errorf("afterwards: got %q", got)

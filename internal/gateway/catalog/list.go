@@ -69,7 +69,7 @@ type List struct {
 	ttl        time.Duration
 	public     bool
 	fetched    time.Time
-	shared     bool // a notification tells of its changes
+	shared     bool // its changes are notified
 
 	result func() json.RawMessage
 	tools  func() *toollist.List

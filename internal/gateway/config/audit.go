@@ -21,7 +21,7 @@ type Audit struct {
 	MaxSize   Size          `key:"maxSize" doc:"Size at which the file is put aside and another begun." default:"100MiB" limit:"another file is begun"`
 	MaxAge    time.Duration `key:"maxAge" none:"never" doc:"Age at which the file is put aside." default:"168h" limit:"another file is begun"`
 	Keep      int           `key:"keep" doc:"Files that are kept of those that were put aside." default:"10" limit:"the oldest is deleted"`
-	OnFailure string        `key:"onFailure" doc:"What happens while the file cannot be written. With refuse each call is written before it is passed on, and refused if that fails; with continue they go on, and what is missing is counted." enum:"refuse|continue" default:"continue"`
+	OnFailure string        `key:"onFailure" doc:"What happens while the file cannot be written. With refuse each call is written before it is passed on, and refused if that fails; with continue they continue, and what is missing is counted." enum:"refuse|continue" default:"continue"`
 	Webhook   Webhook       `key:"webhook" doc:"Who is told of some records as they are written."`
 }
 

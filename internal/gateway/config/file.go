@@ -150,13 +150,13 @@ type Limits struct {
 	Sessions          int           `key:"sessions" doc:"Sessions of clients at once, and conversations on sockets and streams." default:"16384" limit:"503, −31004; a stream is closed"`
 	SessionsPerCaller int           `key:"sessionsPerCaller" doc:"How many of these one caller may have." default:"4096" limit:"429, −31004; a stream is closed"`
 	IdleSession       time.Duration `key:"idleSession" doc:"How long a session may be unused." default:"30m" limit:"404 from then on"`
-	Calls             int           `key:"calls" doc:"Requests of one session under way." default:"1024" limit:"429, −31004"`
-	CallsPerCaller    int           `key:"callsPerCaller" doc:"Requests of one caller under way." default:"no limit" limit:"429, −31004"`
+	Calls             int           `key:"calls" doc:"Requests of one session in flight." default:"1024" limit:"429, −31004"`
+	CallsPerCaller    int           `key:"callsPerCaller" doc:"Requests of one caller in flight." default:"no limit" limit:"429, −31004"`
 	Rate              limit.Rate    `key:"rate" doc:"How many requests one session may make in which time." default:"no limit" limit:"429, −31004"`
 	Burst             int           `key:"burst" doc:"How many of them may come at once." default:"the number in rate" limit:"see rate"`
-	RatePerCaller     limit.Rate    `key:"ratePerCaller" doc:"How many requests one caller may make in which time. A new session does not begin anew." default:"no limit" limit:"429, −31004"`
+	RatePerCaller     limit.Rate    `key:"ratePerCaller" doc:"How many requests one caller may make in which time. A new session does not reset it." default:"no limit" limit:"429, −31004"`
 	BurstPerCaller    int           `key:"burstPerCaller" doc:"How many of them may come at once." default:"the number in ratePerCaller" limit:"see ratePerCaller"`
-	Memory            Size          `key:"memory" doc:"Memory that we ourselves may use." default:"GOMEMLIMIT, or nine tenths of what the control group has, or no limit" limit:"from 80 % on 503, −31004 for new sessions, from 90 % on for all requests; what is under way goes on"`
+	Memory            Size          `key:"memory" doc:"Memory that we ourselves may use." default:"GOMEMLIMIT, or nine tenths of what the control group has, or no limit" limit:"from 80 % on 503, −31004 for new sessions, from 90 % on for all requests; what is in flight continues"`
 	FailedProofs      limit.Rate    `key:"failedProofs" doc:"How often an address may send a proof that is not good, of who it is. Whoever has been let in is not held up." default:"5/s" limit:"429"`
 	SignInRate        limit.Rate    `key:"signInRate" doc:"How often an address may ask where clients register and users sign in, with auth.provider." default:"20/s" limit:"429"`
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/gateway/config"
 )
 
-var update = flag.Bool("update", false, "write what is expected anew")
+var update = flag.Bool("update", false, "write what is expected again")
 
 // environment is what the files in testdata refer to.
 func environment(name string) (string, bool) {

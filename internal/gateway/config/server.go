@@ -38,15 +38,15 @@ type Server struct {
 	Pool              int               `key:"pool" doc:"Sessions with the server that are kept open for who comes next." default:"0"`
 	Sessions          int               `key:"sessions" doc:"Sessions with the server, and so its processes, that there may be in all. At the limit one that nobody uses is closed, and its client told; without one, requests wait for 10 s." default:"1024" limit:"one that nobody uses is closed; else −31004 after 10 s"`
 	SessionsPerClient int               `key:"sessionsPerClient" doc:"Sessions with the server that one client may have." default:"256" limit:"the same"`
-	IdleSession       time.Duration     `key:"idleSession" none:"for ever" doc:"How long a session with the server stays open that nobody uses. The sessions of a client's session end with that." default:"5m" limit:"it is closed"`
+	IdleSession       time.Duration     `key:"idleSession" none:"forever" doc:"How long a session with the server stays open that nobody uses. The sessions of a client's session end with that." default:"5m" limit:"it is closed"`
 	Lazy              bool              `key:"lazy" doc:"Start or dial it when it is first asked." default:"false"`
 	Disabled          bool              `key:"disabled" doc:"Leave it out." default:"false"`
-	Timeout           time.Duration     `key:"timeout" none:"for ever" doc:"How long a request may take, counted anew with each progress." default:"1h" limit:"−31002"`
+	Timeout           time.Duration     `key:"timeout" none:"forever" doc:"How long a request may take, reset by each progress message." default:"1h" limit:"−31002"`
 	ConnectTimeout    time.Duration     `key:"connectTimeout" doc:"How long it may take to start or to be reached. 5m if its command may have to install it first, as npx, uvx and docker do." default:"60s" limit:"−31001"`
 	IdleStop          time.Duration     `key:"idleStop" none:"never" doc:"How long it may be unused before it is stopped." default:"none" limit:"it is stopped, and started when it is asked"`
 	Rate              limit.Rate        `key:"rate" doc:"How many requests to it all callers together may make in which time: calls of tools and what else it works for, no lists." default:"no limit" limit:"503, −31004"`
 	Burst             int               `key:"burst" doc:"How many of them may come at once." default:"the number in rate" limit:"see rate"`
-	Calls             int               `key:"calls" doc:"Requests to it that may be under way." default:"128" limit:"others wait for 1 s, then 503, −31004"`
+	Calls             int               `key:"calls" doc:"Requests to it that may be in flight." default:"128" limit:"others wait for 1 s, then 503, −31004"`
 	Queue             int               `key:"queue" doc:"Requests that may wait while it has that many, or is away." default:"64" limit:"503, −31004"`
 	Suspended         int               `key:"suspended" doc:"Calls of one client that may wait for its own answers to questions of the server." default:"64" limit:"the question gets an error"`
 	Retry             Retry             `key:"retry" doc:"How a lost server is tried again."`
@@ -99,7 +99,7 @@ type ServerAuth struct {
 	Scopes       []string          `key:"scopes" doc:"What to ask for." default:"what the server names"`
 	Issuer       string            `key:"issuer" doc:"Authorization server." default:"the one that the server names"`
 	Resource     string            `key:"resource" doc:"What tokens are for; none leaves that out." default:"what the server publishes"`
-	Assertion    string            `key:"assertion" path:"true" doc:"File with the token that is exchanged, for jwt-bearer. It is read anew each time."`
+	Assertion    string            `key:"assertion" path:"true" doc:"File with the token that is exchanged, for jwt-bearer. It is read again each time."`
 	Exchange     Exchange          `key:"exchange" doc:"Identity provider that makes the assertion of it first, as companies do that decide in one place who may use what."`
 	CallbackHost string            `key:"callbackHost" doc:"Host that the browser comes back to: 127.0.0.1, localhost or ::1." default:"127.0.0.1"`
 	CallbackPort int               `key:"callbackPort" doc:"Port that it comes back to, for clients that are registered with one." default:"a free one"`
@@ -137,7 +137,7 @@ type Restart struct {
 // A Health says how a server is looked after.
 type Health struct {
 	Interval  time.Duration `key:"interval" none:"not at all" doc:"How often it is asked whether it is there, while nobody else asks." default:"30s" limit:"it is asked"`
-	Threshold int           `key:"threshold" doc:"Failures in a row after which it counts as lost." default:"3" limit:"it is connected anew"`
+	Threshold int           `key:"threshold" doc:"Failures in a row after which it counts as lost." default:"3" limit:"it is connected again"`
 }
 
 // Tools says which tools of a server are offered, and how. Names are the server's.
@@ -155,7 +155,7 @@ type Tools struct {
 type ToolLimit struct {
 	Rate  limit.Rate `key:"rate" short:"true" doc:"How many calls all callers together may make in which time." default:"no limit" limit:"503, −31004"`
 	Burst int        `key:"burst" doc:"How many of them may come at once." default:"the number in rate" limit:"see rate"`
-	Calls int        `key:"calls" doc:"Calls that may be under way." default:"no limit" limit:"64 others wait for 1 s, then 503, −31004"`
+	Calls int        `key:"calls" doc:"Calls that may be in flight." default:"no limit" limit:"64 others wait for 1 s, then 503, −31004"`
 }
 
 // Prompts says which prompts of a server are offered.

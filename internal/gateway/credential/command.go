@@ -33,7 +33,7 @@ const (
 	// it prints: a server that refuses everything would have it run for every request.
 	refusedPause = 10 * time.Second
 
-	// maxEarly is how long before their end credentials are had anew. Those that live for
+	// maxEarly is how long before their end credentials are had again. Those that live for
 	// less than ten times as long are when a tenth of their life is left.
 	maxEarly = time.Minute
 

@@ -197,7 +197,7 @@ func TestATokenFileThatChangesIsReadAgain(t *testing.T) {
 	}
 }
 
-// Who writes a file anew empties it first.
+// Who writes a file again empties it first.
 func TestATokenFileThatIsBeingWrittenIsNotReadYet(t *testing.T) {
 	s, name := newServer(t, "Bearer one"), file(t, "one")
 	c, _ := open(t, credential.Config{Server: s.URL, TokenFile: name})
@@ -437,7 +437,7 @@ func TestACommandThatHangsEndsWithItsSourceAndWithAllThatItHasStarted(t *testing
 	select {
 	case <-ended:
 	case <-time.After(time.Minute):
-		t.Error("what it has started goes on")
+		t.Error("what it has started continues")
 		hold.CloseClientConnections()
 	}
 }

@@ -29,7 +29,7 @@ type Event struct {
 	Kind    Kind
 	Time    time.Time        // zero means now
 	Request string           // the id of the HTTP request that caused it
-	Caller  *dragoman.Caller // nil if there is none
+	Caller  *dragoman.Caller // may be nil
 	Server  string
 
 	// Of a refused request: its method and path or tool, the status or code of the response,
@@ -38,7 +38,7 @@ type Event struct {
 	Code         int
 	Rule         string
 
-	Failed   bool          // it was attempted in vain
+	Failed   bool          // the attempt failed
 	Refused  bool          // it was refused, by a user or by us
 	Reason   string        // in words of the gateway
 	Duration time.Duration // of a session

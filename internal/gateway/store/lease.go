@@ -28,7 +28,7 @@ type Lease struct {
 }
 
 // Leases gives each name to one holder at a time. Any number of goroutines and, if the implementation is
-// shared, processes may use it at once. Their clocks must agree, as far as leases are longer than
+// shared, processes may use it concurrently. Their clocks must agree, as far as leases are longer than
 // the difference.
 type Leases interface {
 	// Acquire gives a name to a holder for some time, or fails with ErrHeld. The holder itself acquires it
@@ -38,7 +38,7 @@ type Leases interface {
 	// Renew makes a lease expire so long from now, or fails with ErrLeaseLost.
 	Renew(ctx context.Context, l Lease, ttl time.Duration) (Lease, error)
 
-	// Release gives a lease back. One that is lost is none, and no error.
+	// Release gives a lease back. Releasing a lost lease does nothing.
 	Release(ctx context.Context, l Lease) error
 }
 
@@ -55,7 +55,7 @@ func (s leases) Acquire(ctx context.Context, name, holder string, ttl time.Durat
 		return Lease{}, err
 	}
 	var now Lease
-	_ = json.Unmarshal(text, &now) // one that cannot be read is none
+	_ = json.Unmarshal(text, &now) // an unreadable lease counts as expired
 	if now.Holder != holder && time.Now().Before(now.Expires) {
 		return Lease{}, ErrHeld
 	}

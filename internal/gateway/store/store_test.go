@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// write replaces one record for ever, and says so after each time.
+// write replaces one record again and again, and prints a line each time.
 func write(dir string) {
 	d, err := store.Open(dir, nil)
 	if err != nil {
@@ -99,7 +99,7 @@ func TestEveryStoreKeepsItsPromises(t *testing.T) {
 			t.Run("leases", func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) { storetest.Leases(t, store.NewLeases(open(t)), time.Minute) })
 			})
-			t.Run("leases at once", func(t *testing.T) { storetest.LeasesAreExclusive(t, store.NewLeases(open(t))) })
+			t.Run("concurrent leases", func(t *testing.T) { storetest.LeasesAreExclusive(t, store.NewLeases(open(t))) })
 		})
 	}
 	t.Run("memory expires", func(t *testing.T) {
@@ -207,7 +207,7 @@ func TestDamagedRecordCountsAsAbsentAndIsReported(t *testing.T) {
 			}
 			storetest.Put(t, d, "k/key", "another")
 			if got := storetest.Get(t, d, "k/key"); got != "another" {
-				t.Errorf("put anew it is %q", got)
+				t.Errorf("put again it is %q", got)
 			}
 		})
 	}

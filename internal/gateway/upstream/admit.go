@@ -13,12 +13,12 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// An admission bounds the requests to one upstream: how many are under way, and how
+// An admission bounds the requests to one upstream: how many are in flight, and how
 // many wait, for that or for the server to come back.
 type admission struct {
 	up     *Upstream
 	line   limit.Line
-	signal broadcast // fired when a request ends and none is under way
+	signal broadcast // fired when a request ends and none is in flight
 }
 
 // enqueue takes a place among those who wait, which leave gives back.
@@ -30,14 +30,14 @@ func (a *admission) enqueue() (leave func(), err error) {
 	return leave, nil
 }
 
-// enter counts a request as under way. If there are too many it waits a little. The
+// enter counts a request as in flight. If there are too many it waits a little. The
 // error is a *dragoman.Error, or that of ctx.
 func (a *admission) enter(ctx context.Context) error {
 	switch err := a.line.Enter(ctx, MaxAdmission); {
 	case errors.Is(err, limit.ErrFull):
 		return a.up.overloaded("too many requests wait for it")
 	case errors.Is(err, limit.ErrLate):
-		return a.up.overloaded("too many requests are under way")
+		return a.up.overloaded("too many requests are in flight")
 	default:
 		return err
 	}
@@ -52,7 +52,7 @@ func (a *admission) leave() {
 
 func (a *admission) counts() (running, waiting int) { return a.line.Counts() }
 
-// empty waits until no request is under way. It reports whether that was so before
+// empty waits until no request is in flight. It reports whether that was so before
 // ctx ended.
 func (a *admission) empty(ctx context.Context) bool {
 	for {

@@ -28,7 +28,7 @@ func TestS37_RequestsUnderWayAreBoundedAndOthersWaitASecond(t *testing.T) {
 		}
 		synctest.Wait()
 		if s := u.Status(); s.InFlight != 4 || s.Waiting != 3 {
-			t.Errorf("status: %+v, want 4 under way and 3 that wait", s)
+			t.Errorf("status: %+v, want 4 in progress and 3 that wait", s)
 		}
 		got := make(map[end]int)
 		for range 10 {

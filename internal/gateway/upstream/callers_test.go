@@ -74,7 +74,7 @@ func TestS28_HeadersArePassedOnOnlyAsConfiguredAndToNobodyElse(t *testing.T) {
 		if shown := string(text) + fmt.Sprint(u.Logs()); strings.Contains(shown, "token-of-") || strings.Contains(shown, "configured") {
 			t.Errorf("a value is shown: %s", shown)
 		}
-		resp, err := ask(dragoman.WithCaller(t.Context(), &dragoman.Caller{Address: "nobody"}), u.Service().Requests(), protocol.MethodListTools, `{}`)
+		resp, err := ask(dragoman.WithCaller(t.Context(), &dragoman.Caller{Address: "stranger"}), u.Service().Requests(), protocol.MethodListTools, `{}`)
 		if err != nil || strings.Contains(resp.String(), "token-of-") {
 			t.Errorf("a caller without a value: %v %v", resp, err)
 		}

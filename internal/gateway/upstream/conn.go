@@ -379,7 +379,7 @@ func (c *conn) answered(began time.Time) {
 	s.changed.fire()
 }
 
-// failed looks at the error of a request on a conversation that goes on. If the
+// failed looks at the error of a request on a conversation that continues. If the
 // request has not reached the server no other would, on whatever conversation: those
 // that stay open without it all lead to one place.
 func (c *conn) failed(ctx context.Context, began time.Time, err error) {

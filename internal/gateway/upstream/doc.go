@@ -50,7 +50,7 @@
 // when it is asked for its era may be a legacy server that cannot bear the question, so
 // attempts ask and shake hands in turn.
 //
-// Lists come from our own connection, also for callers, except as package catalog describes.
+// Lists are fetched on the supervisor's connection, also for callers, except as package catalog describes.
 // Clients that declare extensions share one more connection per set. A server to which callers forward
 // headers, or that serves a single command line, has no connection of our own: it is started
 // by its clients.

@@ -37,7 +37,7 @@ func TestC09_AttemptsWaitTwiceAsLongEachTimeUpToTheLongest(t *testing.T) {
 				time.Sleep(4 * time.Minute)
 				dials := f.dialled()
 				if len(dials) < 10 {
-					t.Fatalf("there were %d attempts in four minutes; it is tried for ever", len(dials))
+					t.Fatalf("there were %d attempts in four minutes; it is tried forever", len(dials))
 				}
 				want := c.min
 				for i := 1; i < len(dials); i++ {

@@ -33,7 +33,7 @@ type fake struct {
 
 	mu    sync.Mutex
 	away  error       // why it cannot be dialled
-	hole  bool        // whoever dials waits for ever
+	hole  bool        // dialing waits forever
 	mute  bool        // it does not answer
 	dials []time.Time // also those that failed
 	conns []*fakeConn
@@ -209,7 +209,7 @@ func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for limit := time.Now().Add(20 * time.Second); !is(); time.Sleep(time.Millisecond) {
 		if time.Now().After(limit) {
-			t.Fatalf("waited in vain for this: %s", what)
+			t.Fatalf("timed out waiting for: %s", what)
 		}
 	}
 }
@@ -285,7 +285,7 @@ type legacyClient struct {
 	last int64
 
 	mu    sync.Mutex
-	heard []string
+	received []string
 }
 
 // join opens the session of a legacy client.
@@ -322,7 +322,7 @@ func (c *legacyClient) Call(_ context.Context, req *dragoman.Message, _ dragoman
 func (c *legacyClient) Notify(_ context.Context, note *dragoman.Message) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.heard = append(c.heard, note.Method())
+	c.received = append(c.received, note.Method())
 	return nil
 }
 

@@ -52,7 +52,7 @@ type toolLimit struct {
 }
 
 // newServerLimits returns the limits of a server, nil if there are none. What is as
-// before goes on as it is: who changes a file does not let anybody begin anew.
+// before is kept: a reload does not reset limits.
 func newServerLimits(c *config.Server, before *serverLimits) *serverLimits {
 	if c.Rate.Count == 0 && len(c.Tools.Limits) == 0 {
 		return nil
@@ -115,7 +115,7 @@ func (t *toolLimit) enter(ctx context.Context, tool string) error {
 	}
 	switch err := t.line.Enter(ctx, MaxAdmission); {
 	case errors.Is(err, limit.ErrFull), errors.Is(err, limit.ErrLate):
-		return TooMany(protocol.LimitTool, fmt.Sprintf("too many calls of %s are under way: there may be %d", t.pattern, t.line.Max))
+		return TooMany(protocol.LimitTool, fmt.Sprintf("too many calls of %s are in flight: there may be %d", t.pattern, t.line.Max))
 	case err != nil:
 		return err
 	}

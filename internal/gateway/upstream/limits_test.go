@@ -163,7 +163,7 @@ func TestCallsOfAToolUnderWayAreBounded(t *testing.T) {
 	})
 }
 
-func TestReloadDoesNotLetAnybodyBeginAnew(t *testing.T) {
+func TestReloadDoesNotLetAnybodyBeginAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		conf := func() *config.Server {
 			return &config.Server{Name: "a", Rate: perSecond(3), Tools: config.Tools{Limits: map[string]config.ToolLimit{"x": {Rate: perSecond(1)}}}}
@@ -173,10 +173,10 @@ func TestReloadDoesNotLetAnybodyBeginAnew(t *testing.T) {
 		s.burst(2, "y", "")
 		s.apply(conf())
 		if n := s.burst(1, "x", protocol.LimitTool); n != 0 {
-			t.Error("the limit of a tool begins anew")
+			t.Error("the limit of a tool starts over")
 		}
 		if n := s.burst(1, "y", protocol.LimitServer); n != 0 {
-			t.Error("the limit of a server begins anew")
+			t.Error("the limit of a server starts over")
 		}
 		faster := conf()
 		faster.Rate = perSecond(4)

@@ -25,7 +25,7 @@ func (u *Upstream) newCatalog(process bool) *catalog.Catalog {
 	})
 }
 
-// pages requests a list on our own connection. An error that says why there is no response is without
+// pages requests a list on the supervisor's connection. An error that says why there is no response is without
 // the words of our client.
 func (u *Upstream) pages(ctx context.Context, method string) iter.Seq2[*dragoman.Message, error] {
 	return func(yield func(*dragoman.Message, error) bool) {
@@ -185,7 +185,7 @@ func reasonOf(err error) error {
 	return err
 }
 
-// changed takes a notification of changed lists, on a session of a caller or our own.
+// changed takes a notification of changed lists, on a session of a caller or of the supervisor.
 func (u *Upstream) changed(whose *dragoman.Caller, note string) {
 	if whose == ownCaller || u.set.sessionsShare {
 		whose = nil

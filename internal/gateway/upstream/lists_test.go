@@ -54,7 +54,7 @@ func TestListsOfALegacyServerComeFromTheCacheForAWhile(t *testing.T) {
 		listed(t, u, protocol.MethodListTools)
 		synctest.Wait()
 		if n := f.saw(protocol.MethodListTools); n <= fetched {
-			t.Error("the list was taken for current for ever")
+			t.Error("the list was taken for current forever")
 		}
 	})
 }
@@ -171,8 +171,8 @@ func TestChangedListIsFetchedAndTold(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				u := one(t, f, &config.Server{Isolation: "shared"})
-				heard := make(chan string, 100)
-				defer u.Service().OnChange(func(note string) { heard <- note })()
+				received := make(chan string, 100)
+				defer u.Service().OnChange(func(note string) { received <- note })()
 				synctest.Wait()
 				before := u.Status().Tools
 				if resp, err := call(t.Context(), u.Service().Requests(), "test_trigger_tool_change", `{}`); codeOf(resp, err) != 0 {
@@ -184,7 +184,7 @@ func TestChangedListIsFetchedAndTold(t *testing.T) {
 					t.Errorf("%d tools are known, want %d", got, before+1)
 				}
 				select {
-				case note := <-heard:
+				case note := <-received:
 					if note != protocol.NoteToolsChanged {
 						t.Errorf("told %q", note)
 					}

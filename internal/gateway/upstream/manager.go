@@ -233,7 +233,7 @@ func (m *Manager) Upstream(name string) *Upstream {
 	return nil
 }
 
-// Shutdown takes no new work, lets what is under way end until ctx does, and stops
+// Shutdown takes no new work, lets what is in flight end until ctx does, and stops
 // all servers. The error is that of ctx if something had to be cut off. All have
 // been stopped when it returns.
 func (m *Manager) Shutdown(ctx context.Context) error {

@@ -197,7 +197,7 @@ func (s *supervisor) waitUsable(ctx context.Context, maxWait time.Duration) erro
 	s.mu.Lock()
 	before := s.totalFailures
 	if maxWait > 0 && s.state == Starting {
-		began = s.starting // those who are in a hurry wait once, and not each of them anew
+		began = s.starting // those who are in a hurry wait once, and not each of them again
 	}
 	s.mu.Unlock()
 	for {

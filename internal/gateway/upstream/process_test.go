@@ -78,7 +78,7 @@ func TestS32_CrashInACallFailsItAndTheNextOneWorks(t *testing.T) {
 					}
 				})
 			}
-			eventually(t, "all calls are under way", func() bool { return len(j.Of(fault.Ran, "")) >= 5 })
+			eventually(t, "all calls are in flight", func() bool { return len(j.Of(fault.Ran, "")) >= 5 })
 			if code := outcome(call(t.Context(), u.Service().Requests(), "crash", `{}`)); code != protocol.CodeLost {
 				t.Errorf("crash: got %d, want %d", code, protocol.CodeLost)
 			}
@@ -284,7 +284,7 @@ func TestS48_OnlyWhatHasChangedIsReplaced(t *testing.T) {
 	for _, u := range []*Upstream{oldB, oldC} {
 		retiring.Go(func() { // ends with the call
 			if !u.Retire(t.Context()) {
-				t.Errorf("what was under way on %s was cut", u.Name())
+				t.Errorf("what was in progress on %s was cut", u.Name())
 			}
 		})
 	}

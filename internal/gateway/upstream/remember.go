@@ -24,7 +24,7 @@ const (
 	eraKind = "eras/"
 
 	// eraAge is how long an era is remembered after it was found out. Then it is found
-	// out anew: the server may speak both by now.
+	// out again: the server may speak both by now.
 	eraAge = 7 * 24 * time.Hour
 
 	// maxTitle is how much is kept of what a server calls itself.
@@ -33,7 +33,7 @@ const (
 
 // A Memory is what is known of a server that is a command from earlier processes: its era
 // and what it calls itself. It is a hint. What the server says now counts, and a server
-// that has another version than it had is asked anew the next time.
+// that has another version than it had is asked again the next time.
 type Memory struct {
 	store eventlog.Records
 	log   *slog.Logger
@@ -44,7 +44,7 @@ type Memory struct {
 	mu     sync.Mutex // never held while the disk is waited for
 	record eraRecord
 	known  bool // the record is from an earlier process, or has been kept
-	stale  bool // it is of another version: nothing is kept before it was asked anew
+	stale  bool // it is of another version: nothing is kept before it was asked again
 
 	doubted bool // what was kept is wrong
 }

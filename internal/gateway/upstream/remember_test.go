@@ -50,7 +50,7 @@ func TestEraOfACommandIsRememberedForAWhile(t *testing.T) {
 	})
 }
 
-func TestServerOfAnotherVersionIsAskedAnew(t *testing.T) {
+func TestServerOfAnotherVersionIsAskedAgain(t *testing.T) {
 	store := store.NewMemory(nil)
 	first := recall(store)
 	first.Found(protocol.Legacy)
@@ -71,7 +71,7 @@ func TestServerOfAnotherVersionIsAskedAnew(t *testing.T) {
 	other = recall(store)
 	other.Found(protocol.Modern)
 	if got := hintOf(recall(store)); got != "modern" {
-		t.Errorf("asked anew: %q", got)
+		t.Errorf("asked again: %q", got)
 	}
 	other = recall(store)
 	other.Found(protocol.Legacy)

@@ -34,7 +34,7 @@ func TestReplacedServerFinishesItsRequests(t *testing.T) {
 		old := replaced(t, u.manager)
 		synctest.Wait()
 		if echo(t, u.Service().Requests()); old.draining.Load() || f.open() != 4 {
-			t.Errorf("%d connections are open, want one of our own with each, and a client's", f.open())
+			t.Errorf("%d connections are open, want one of the supervisor with each, and a client's", f.open())
 		}
 		retired := make(chan bool)
 		go func() { retired <- old.Retire(t.Context()) }() // ends with the call
@@ -78,13 +78,13 @@ func TestOpenSessionContinuesAtTheServerThatReplacesItsOwn(t *testing.T) {
 				}
 				for range 3 {
 					waits.mu.Lock()
-					waits.heard = nil
+					waits.received = nil
 					waits.mu.Unlock()
 					old := replaced(t, u.manager)
 					synctest.Wait()
 					waits.mu.Lock()
-					if !slices.Contains(waits.heard, protocol.NoteResourceUpdated) {
-						t.Errorf("the session that has subscribed is notified of %q", waits.heard)
+					if !slices.Contains(waits.received, protocol.NoteResourceUpdated) {
+						t.Errorf("the session that has subscribed is notified of %q", waits.received)
 					}
 					waits.mu.Unlock()
 					for range 2 { // before and after the old one is retired

@@ -44,7 +44,7 @@ func (s *Service) Name() string { return s.name }
 func (s *Service) Upstream() *Upstream { return s.current.Load() }
 
 // replace sends requests to another upstream from now on. Sessions that have subscribed to
-// resources move to it at once, since they may wait for updates without a request.
+// resources move to it immediately, since they may wait for updates without a request.
 func (s *Service) replace(u *Upstream) {
 	old := s.current.Swap(u)
 	if old == nil {
@@ -174,8 +174,8 @@ func (s *Service) openSessions() []*session {
 	return slices.Collect(maps.Keys(s.sessions))
 }
 
-// OnChange has f called when lists of the server may have changed, with the method
-// of the notification that says so. f must not block.
+// OnChange calls f when lists of the server may have changed, with the method
+// of the notification. f must not block.
 func (s *Service) OnChange(f func(note string)) (stop func()) { return s.changes.OnChange(f) }
 
 // A session is that of one client. Its first request after the upstream was replaced opens it
@@ -184,7 +184,7 @@ type session struct {
 	service *Service
 	client  dragoman.Conn
 	caller  *dragoman.Caller
-	memory  sessions.Memory // what a new upstream must be told
+	memory  sessions.Memory // what is replayed at a new upstream
 	at      atomic.Pointer[attachment]
 	known   atomic.Bool  // it is among the sessions of the service
 	asks    atomic.Bool  // the client's user can be sent to a page
@@ -226,7 +226,7 @@ func (ss *session) Notify(ctx context.Context, note *dragoman.Message) error {
 	return nil
 }
 
-// ask passes a request to an upstream, and learns what the next one must be told.
+// ask passes a request to an upstream, and records what must be replayed at the next one.
 func (ss *session) ask(ctx context.Context, a *attachment, req *dragoman.Message, from dragoman.Peer) (*dragoman.Message, error) {
 	u := a.up
 	if !ss.known.Swap(true) {

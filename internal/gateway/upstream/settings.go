@@ -24,7 +24,7 @@ const (
 	DefaultRestartWindow   = 60 * time.Second
 	DefaultHealthInterval  = 30 * time.Second
 	DefaultHealthThreshold = 3
-	DefaultCalls           = 128 // requests under way
+	DefaultCalls           = 128 // requests in flight
 	DefaultQueue           = 64  // requests that wait
 )
 
@@ -38,7 +38,7 @@ const (
 	// for a server that has not been there yet.
 	MaxPause = 750 * time.Millisecond
 
-	// MaxAdmission is how long a request waits while as many are under way as may
+	// MaxAdmission is how long a request waits while as many are in flight as may
 	// be.
 	MaxAdmission = time.Second
 
@@ -64,7 +64,7 @@ type settings struct {
 	window        time.Duration
 	calls, queue  int
 	connect       time.Duration
-	timeout       time.Duration // zero means for ever
+	timeout       time.Duration // zero means no limit
 	idle          time.Duration // zero means never
 	never         bool          // and that was said
 	interval      time.Duration // zero means no looks at the health
@@ -122,7 +122,7 @@ func (s *settings) sessionIdle(c *config.Server) time.Duration {
 	return s.idle
 }
 
-// longest is how long any request may take; zero means for ever.
+// longest is how long any request may take; zero means no limit.
 func longest(base time.Duration, tools map[string]time.Duration) time.Duration {
 	if base == 0 {
 		return 0

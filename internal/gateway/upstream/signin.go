@@ -212,7 +212,7 @@ func needsSignIn(resp *dragoman.Message, err error) bool {
 	return resp != nil && resp.IsError() && resp.RPCError().Code == protocol.CodeSignIn
 }
 
-// awaitSignIn waits for a sign-in that is under way, if requests do, and reports whether it
+// awaitSignIn waits for a sign-in that is in progress, if requests do, and reports whether it
 // has come to a good end.
 func (u *Upstream) awaitSignIn(ctx context.Context) bool {
 	o := u.manager.opts.SignIn
@@ -299,7 +299,7 @@ func (u *Upstream) signInAdvised(ctx context.Context, e *oauth.SignInError) erro
 	return u.hideCode(ctx, &with)
 }
 
-// signInPrompt returns where to sign in, if a sign-in for everybody is under way.
+// signInPrompt returns where to sign in, if a sign-in for everybody is in progress.
 func (u *Upstream) signInPrompt() oauth.Prompt {
 	if u.sources.shared != nil {
 		if p, ok := u.sources.shared.Pending(); ok {

@@ -56,7 +56,7 @@ type supervisor struct {
 	attempts     int  // that did not
 	starting     time.Time
 	failedChecks int // failed looks at its health, in a row
-	users        int // requests under way
+	users        int // requests in flight
 	used         time.Time
 
 	failures      int           // in a row, until the server answers again
@@ -376,7 +376,7 @@ func (s *supervisor) sleep() bool {
 var errUnhealthy = errors.New("the server does not answer health checks")
 
 // busyPatience is how many times as many looks at the health may fail while calls are
-// under way on the conversation that is looked at: many servers do one thing at a time.
+// in progress on the conversation that is looked at: many servers do one thing at a time.
 const busyPatience = 10
 
 // look asks the server whether it is there, unless it has just answered somebody. A

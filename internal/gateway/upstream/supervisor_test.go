@@ -190,7 +190,7 @@ func TestChangesOfAModernServerBehindHTTPAreHeardAndHeardAgain(t *testing.T) {
 	defer u.Service().OnChange(h.take)()
 	for range 2 {
 		before := h.count(protocol.NoteToolsChanged)
-		eventually(t, "a change is heard", func() bool {
+		eventually(t, "a change is notified", func() bool {
 			_, _ = call(t.Context(), u.Service().Requests(), "test_trigger_tool_change", `{}`) // it may be lost with its connection
 			return h.count(protocol.NoteToolsChanged) > before
 		})

@@ -325,7 +325,7 @@ func (u *Upstream) Start(ctx context.Context) (protocol.Era, error) {
 }
 
 // Restart stops the server and starts it again, at once, whatever its state.
-// Requests under way fail. It returns when the server can be used, or with the
+// Requests in flight fail. It returns when the server can be used, or with the
 // reason why it cannot. A lazy server that is not running stays so.
 func (u *Upstream) Restart(ctx context.Context) error {
 	if e := u.shut(); e != nil {
@@ -355,7 +355,7 @@ func (u *Upstream) awaitSuspended(ctx context.Context) bool {
 // suspendedInterval is the time between two checks whether calls are suspended at a retiring upstream.
 const suspendedInterval = 50 * time.Millisecond
 
-// drain lets requests under way end, and no others begin, until ctx ends.
+// drain lets requests in flight end, and no others begin, until ctx ends.
 func (u *Upstream) drain(ctx context.Context) bool {
 	u.draining.Store(true)
 	u.stopUse()
@@ -365,7 +365,7 @@ func (u *Upstream) drain(ctx context.Context) bool {
 	return u.admission.empty(ctx)
 }
 
-// close ends everything. Requests under way fail; the conversations that clients have
+// close ends everything. Requests in flight fail; the conversations that clients have
 // with us are for their endpoints to end.
 func (u *Upstream) close() {
 	u.draining.Store(true)

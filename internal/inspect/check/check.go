@@ -57,9 +57,9 @@ const (
 	sessions   // Streamable HTTP with sessions
 	versions   // the revision has MCP-Protocol-Version
 
-	// anew, times a number, is how many conversations of its own the rule begins. More would be
+	// again, times a number, is how many conversations of its own the rule begins. More would be
 	// begun, too, but the processes for these are started ahead of time.
-	anew needs = 1 << 16
+	again needs = 1 << 16
 )
 
 // An outcome is what became of looking.

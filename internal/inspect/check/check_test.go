@@ -38,7 +38,7 @@ func options(spec *target.Spec) *check.Options {
 	return &check.Options{Subject: rawclient.Subject{Spec: spec, Name: "test", Version: "1", Timeout: patience, Start: patience, Grace: patience}}
 }
 
-// impatient is for a server that lets something wait for ever.
+// impatient is for a server that lets something wait forever.
 func impatient(o *check.Options) *check.Options {
 	o.Timeout, o.Start, o.Grace, o.Glance = brief, brief, brief, brief
 	return o

@@ -191,7 +191,7 @@ func text(r *check.Report, rule string) (says string) {
 	return says
 }
 
-func TestAServerThatAsksAndDoesNotReadIsNotWaitedForForEver(t *testing.T) {
+func TestAServerThatAsksAndDoesNotReadIsNotWaitedForForever(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()

@@ -45,7 +45,7 @@ func httpStreamEnd(_ context.Context, r *run) outcome {
 		}
 		streams = true
 		if !x.HTTP.Ended {
-			return fail(x, "the stream goes on behind the response")
+			return fail(x, "the stream continues behind the response")
 		}
 	}
 	if !streams {
@@ -211,7 +211,7 @@ func sessionNeeded(ctx context.Context, r *run) outcome {
 
 func sessionUnknown(ctx context.Context, r *run) outcome {
 	x := r.pingAs(ctx, func(s *rawclient.Session) { s.ID = rawclient.NoSession })
-	return verify(x.Status() == http.StatusNotFound, x, "it gets %s: clients begin anew at a 404 only", x.Summary())
+	return verify(x.Status() == http.StatusNotFound, x, "it gets %s: clients start over at a 404 only", x.Summary())
 }
 
 func sessionDelete(ctx context.Context, r *run) outcome {
@@ -228,7 +228,7 @@ func sessionDelete(ctx context.Context, r *run) outcome {
 	}
 	after := c.Ask(ctx, protocol.MethodPing, nil)
 	if after.Result() != nil {
-		return fail(after, "after DELETE the session goes on")
+		return fail(after, "after DELETE the session continues")
 	}
 	return verify(after.Status() == http.StatusNotFound, after, "after DELETE the session gets %s, and not 404", after.Summary())
 }

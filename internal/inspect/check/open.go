@@ -181,9 +181,9 @@ func (r *run) expect() {
 		return
 	}
 	for i := range r.chosen {
-		if rule := &r.chosen[i]; rule.needs >= anew && !r.expected[rule.ID] && r.applies(rule).skipped == "" {
+		if rule := &r.chosen[i]; rule.needs >= again && !r.expected[rule.ID] && r.applies(rule).skipped == "" {
 			r.expected[rule.ID] = true
-			r.pool.Expect(int(rule.needs / anew))
+			r.pool.Expect(int(rule.needs / again))
 		}
 	}
 }

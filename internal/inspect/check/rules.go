@@ -17,7 +17,7 @@ var smokeRules = []Rule{
 
 var handshakeRules = []Rule{
 	{"init-result", Error, "the result of initialize has a revision as protocolVersion, capabilities, and serverInfo with name and version", "", legacyEra, initResult},
-	{"init-version", Error, "a revision that it does not know is answered by one that it speaks, or by an error", "", legacyEra | anew, initVersion},
+	{"init-version", Error, "a revision that it does not know is answered by one that it speaks, or by an error", "", legacyEra | again, initVersion},
 	{"init-kept", Error, "the revision that initialize is answered with is spoken from then on", "", overHTTP, initKept},
 	{"init-old", Info, "older revisions are spoken, too", "", legacyEra, initOld},
 	{"init-capabilities", Error, "capabilities of the client that it does not know do not matter", "", legacyEra, initCapabilities},
@@ -30,7 +30,7 @@ var messageRules = []Rule{
 	{"rpc-text-id", Error, "an id may be a string or a number, and comes back as it was", "A04", 0, textID},
 	{"rpc-notification", Error, "notifications are not answered, also those that are unknown", "", 0, notification},
 	{"rpc-concurrent", Error, "several requests at once are each answered, under their own ids", "A10", 0, concurrent},
-	{"cancel-unknown", Error, "a cancellation of a request that is not there does not matter", "", anew, cancelUnknown},
+	{"cancel-unknown", Error, "a cancellation of a request that is not there does not matter", "", again, cancelUnknown},
 	{"rpc-batch", Warning, "an array of messages does not end the conversation", "B01", 0, batch},
 	{"rpc-garbage", Warning, "what is no JSON does not end the conversation", "A12", 0, garbage},
 	{"rpc-parse-error", Info, "what is no JSON is answered with -32700", "A12", 0, parseError},
@@ -61,7 +61,7 @@ var modernRules = []Rule{
 	{"modern-version-data", Warning, "that error names the revision that was asked for, and those of server/discover", "", modernEra, modernVersionData},
 	{"modern-only", Warning, "who speaks no legacy revision names those that it speaks in the error to initialize", "", modernEra | onlyModern, modernOnly},
 	{"modern-log-level", Warning, "a logLevel that does not exist is answered with -32602", "", modernEra, modernLogLevel},
-	{"modern-steady", Error, "the tools are the same in every conversation", "", modernEra | haveTools | anew, modernSteady},
+	{"modern-steady", Error, "the tools are the same in every conversation", "", modernEra | haveTools | again, modernSteady},
 	{"modern-listen", Error, "subscriptions/listen begins with an acknowledgement that names the request", "", modernEra | listens, modernListen},
 	{"modern-listen-asked", Error, "the acknowledgement names nothing that was not asked for", "", modernEra | listens, modernListenAsked},
 	{"modern-listen-params", Warning, "subscriptions/listen without notifications is answered with -32602", "", modernEra | listens, modernListenParams},

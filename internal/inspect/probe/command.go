@@ -93,7 +93,7 @@ func (p *prober) tryOther(ctx context.Context, cmd *stdio.Command) bool {
 func (p *prober) nextGrace() time.Duration { return p.grace / 4 }
 
 // greet makes the first handshake, and reports whether there was an answer, and whether the
-// process goes on. A conversation that has begun is kept.
+// process continues. A conversation that has begun is kept.
 func (p *prober) greet(ctx context.Context, conn *rawclient.PoolConn) (answered, alive bool) {
 	first := conn.Process
 	p.ok("start", "found %s", first.File())

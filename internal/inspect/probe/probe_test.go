@@ -40,7 +40,7 @@ const (
 	brief    = 500 * time.Millisecond
 )
 
-// impatient is for a server that lets something wait for ever.
+// impatient is for a server that lets something wait forever.
 func impatient(o *probe.Options) {
 	o.Timeout, o.Start, o.Grace, o.Glance = brief, 2*brief, brief, brief
 }
@@ -228,7 +228,7 @@ func TestDefectsOfHTTPAreNamed(t *testing.T) {
 		{badserver.DeleteFails, probe.Problems, []string{"DELETE gets status 500"}},
 		{badserver.AnyOrigin, probe.Problems, []string{"a foreign Origin gets", "a foreign Host gets"}},
 		{badserver.GetFails, probe.Problems, []string{"GET opens an event stream or gets 405: it gets status 500"}},
-		{badserver.StreamStaysOpen, probe.Problems, []string{"the stream goes on behind the response"}},
+		{badserver.StreamStaysOpen, probe.Problems, []string{"the stream continues behind the response"}},
 		{badserver.NoReplay, probe.Problems, []string{"Last-Event-ID brings none"}},
 		{badserver.Hang, probe.Unreachable, []string{"POST gets no answer"}},
 		{badserver.Moved, probe.Problems, []string{"redirect: status 301", "no transport"}},

@@ -315,11 +315,11 @@ func (p *prober) end(ctx context.Context, s *rawclient.Session) *rawclient.Reply
 var shown = []struct{ rule, topic, advice string }{
 	{"init-kept", "session", "speak the revision that initialize was answered with, or answer initialize with an error"},
 	{"http-accepted", "session", "answer notifications with status 202 and no body"},
-	{"http-get", "transport", "send the headers of an event stream at once, with a comment behind them, or answer 405"},
+	{"http-get", "transport", "send the headers of an event stream immediately, followed by a comment, or answer 405"},
 	{"http-stream-end", "transport", "end the stream of a request behind its response"},
 	{"http-resume", "resumption", "keep what was sent and bring it at a GET with Last-Event-ID, or give events no ids"},
 	{"http-session-id", "session", "make ids of 16 or more random characters"},
-	{"http-session-unknown", "session", "answer a session that is not there with status 404: clients begin anew then, and at no other status"},
+	{"http-session-unknown", "session", "answer a session that is not there with status 404: clients start over then, and at no other status"},
 	{"http-delete", "session", "answer DELETE with 200 or 204, forget the session and answer 404 from then on; or answer 405 if clients cannot end sessions"},
 	{"http-version", "versions", "answer an MCP-Protocol-Version that does not exist with 400"},
 	{foreignOrigin, "security", refuseForeign},
@@ -414,7 +414,7 @@ func (p *prober) authorization(ctx context.Context, h *rawclient.HTTP, r *rawcli
 	if d.PKCE {
 		p.ok("authorization", "PKCE with S256")
 	} else {
-		p.problem("authorization", "list S256 in code_challenge_methods_supported: clients must refuse to go on without", "PKCE with S256 is not announced")
+		p.problem("authorization", "list S256 in code_challenge_methods_supported: clients must refuse to continue without", "PKCE with S256 is not announced")
 	}
 	switch {
 	case d.Documents && d.Registration:

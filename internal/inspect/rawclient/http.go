@@ -114,7 +114,7 @@ func (r *Reply) Type() string { return httpframe.MediaType(r.Header) }
 // IsJSON reports whether the body is said to be JSON.
 func (r *Reply) IsJSON() bool { return r.Type() == "application/json" }
 
-// Summary tells in a few words what was answered.
+// Summary describes the response in a few words.
 func (r *Reply) Summary() string {
 	if r.Status == 0 {
 		return redact.Printable(redact.Text(fmt.Sprint(r.Err)), "")
@@ -283,7 +283,7 @@ type Session struct {
 	*HTTP
 
 	// ID is the session's, once the server has given one; guarded by mu while several requests are
-	// under way. Version is what is told as that of the protocol in a session.
+	// in progress. Version is sent as the protocol version of a session.
 	ID, Version string
 
 	// Override replaces headers of all requests; the empty string removes one.

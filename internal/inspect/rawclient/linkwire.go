@@ -310,7 +310,7 @@ func unanswered(requests []Request, err error) (list []*Exchange) {
 	return list
 }
 
-// drain takes what has come since the last exchange, and not what comes meanwhile for ever.
+// drain takes what has come since the last exchange, and not what comes meanwhile forever.
 func (w *LinkWire) drain(ctx context.Context) {
 	for range maxMessages {
 		select {

@@ -161,7 +161,7 @@ func (x *Exchange) Status() int {
 	return x.HTTP.Status
 }
 
-// Summary tells in a few words what was answered.
+// Summary describes the response in a few words.
 func (x *Exchange) Summary() string {
 	var text string
 	switch a := x.Answer; {
@@ -237,7 +237,7 @@ type Request struct {
 	First bool            // return with the first message of any kind
 
 	// Witness, if not nil, is a request that any server answers. It is sent if there is no response within
-	// Patience, and the exchange ends if there is none within Patience of the response to the witness:
+	// Patience, and the exchange ends without one within Patience of the response to the witness:
 	// the server works, and ignores the request. Only a [LinkWire] does this.
 	Witness  *Request
 	Patience time.Duration

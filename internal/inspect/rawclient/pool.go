@@ -97,7 +97,7 @@ func (p *Pool) Open(context.Context) (Wire, error) {
 	return s, nil
 }
 
-// clear ends all processes, and waits for that. Their conversations can go on with others.
+// clear ends all processes, and waits for that. Their conversations can continue with others.
 func (p *Pool) clear() {
 	for _, s := range p.conns {
 		s.detach()
@@ -146,7 +146,7 @@ func (s *PoolConn) attach(next *Process) {
 	s.pool.Processes = append(s.pool.Processes, next)
 }
 
-// detach ends the process of the conversation, which may go on with another one.
+// detach ends the process of the conversation, which may continue with another one.
 func (s *PoolConn) detach() {
 	s.attached = false
 	s.pool.end(s.Process)

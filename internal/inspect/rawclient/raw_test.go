@@ -20,7 +20,7 @@ import (
 )
 
 // A link is a server in memory: what it writes comes from a channel, what it is sent goes to a function,
-// which may wait for ever.
+// which may wait forever.
 type link struct {
 	writes chan string
 	send   func(ctx context.Context, text string) error

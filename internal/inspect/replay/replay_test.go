@@ -123,7 +123,7 @@ func TestWithASpeedRequestsAreSentAtTheirTimes(t *testing.T) {
 		ended, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if err := rec.Run(ended, fake(func(string, json.RawMessage) (json.RawMessage, error) { return nil, nil }), 1, nil, func(replay.Result) {}); err == nil {
-			t.Error("it goes on after the end of its context")
+			t.Error("it continues after the end of its context")
 		}
 	})
 }

@@ -43,7 +43,7 @@ var ErrInUse = errors.New("another process writes it; give each its own file")
 // locked on Windows.
 const headStart = 1
 
-// openFile opens a log and finds where it goes on.
+// openFile opens a log and finds where it continues.
 func openFile(path string) (*file, error) {
 	f := &file{path: path, writeAt: (*os.File).WriteAt}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {

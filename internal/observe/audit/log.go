@@ -128,7 +128,7 @@ type Status struct {
 	Webhook *WebhookStatus `json:"webhook,omitempty"`
 }
 
-// Open opens the log in a file, or goes on with it. One process can have it open. The
+// Open opens the log in a file, or continues with it. One process can have it open. The
 // caller calls Close.
 func Open(path string, opts *Options) (*Log, error) {
 	f, err := openFile(path)

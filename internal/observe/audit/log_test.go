@@ -109,7 +109,7 @@ func TestS56_HostileTextIsOneLineAndCannotBeSeen(t *testing.T) {
 	}
 }
 
-func TestRestartGoesOnWithTheChain(t *testing.T) {
+func TestRestartContinuesWithTheChain(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.log")
 	for i := range 3 {
 		l := reopen(t, path, nil)
@@ -137,7 +137,7 @@ func TestRestartGoesOnWithTheChain(t *testing.T) {
 	}
 }
 
-func TestTornLineIsMarkedAndTheChainGoesOn(t *testing.T) {
+func TestTornLineIsMarkedAndTheChainContinues(t *testing.T) {
 	for name, rest := range map[string]string{
 		"a part of a line":     `{"seq":5,"time":"2026-`,
 		"a line that is whole": "",
@@ -261,7 +261,7 @@ func TestTwoCannotWriteOneFile(t *testing.T) {
 	reopen(t, path, nil)
 }
 
-func TestFileThatIsTakenAwayIsBegunAnew(t *testing.T) {
+func TestFileThatIsTakenAwayIsBegunAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "audit.log")
 		l := reopen(t, path, nil)

@@ -15,7 +15,7 @@ const tailSize = 1 << 20
 
 var errNotOurs = errors.New("it has text in it that is no audit log; move it away, or name another file")
 
-// resume finds where a file goes on, and what there is to say about it.
+// resume finds where a file continues, and what there is to say about it.
 func (f *file) resume(now *os.File, size int64) error {
 	known := f.chain // what we have written ourselves, or else what was written before us
 	if known.Seq == 0 {

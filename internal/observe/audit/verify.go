@@ -198,7 +198,7 @@ func (v *verifier) record(r *Record) error {
 	case r.Seq <= last.Seq:
 		return v.problem("record %d stands behind record %d", r.Seq, last.Seq)
 	case r.Prev != last.prev():
-		return v.problem("it does not go on from record %d, which was replaced, or it was itself", last.Seq)
+		return v.problem("it does not continue from record %d, which was replaced, or it was itself", last.Seq)
 	}
 	if r.Seq == v.head.Seq && r.Hash != v.head.Hash {
 		return v.problem("record %d is not the one that was written, as %s says", r.Seq, headName(v.headOf))

@@ -107,7 +107,7 @@ func TestTamperingOfEveryKindIsFound(t *testing.T) {
 		{name: "a line replaced, with hashes that fit", change: func(l [][]byte) [][]byte {
 			l[5] = forged(t, l[4], call(99))
 			return l
-		}, line: 7, what: "does not go on from record 6"},
+		}, line: 7, what: "does not continue from record 6"},
 		{name: "the last line replaced, with hashes that fit", change: func(l [][]byte) [][]byte {
 			l[9] = forged(t, l[8], call(99))
 			return l

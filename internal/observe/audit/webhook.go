@@ -39,7 +39,7 @@ const (
 // A Webhook is a URL that is told of events.
 type Webhook struct {
 	URL    string
-	Events []string // SendDenied and SendFailed; both if there are none
+	Events []string // SendDenied and SendFailed; empty means both
 
 	// Keys returns the keys that sign. It is called for each request. Without keys, or if it is nil, nothing is
 	// signed.

@@ -22,7 +22,7 @@ const (
 	// DefaultSlow is how long a call may take before that is a warning.
 	DefaultSlow = 10 * time.Second
 
-	// warnAgain is how long a failure of a server may go on before a call that fails by it
+	// warnAgain is how long a failure of a server may continue before a call that fails by it
 	// is a warning once more.
 	warnAgain = time.Minute
 

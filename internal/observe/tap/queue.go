@@ -80,12 +80,12 @@ func (q *Queue) close() (dropped int) {
 	return q.dropped
 }
 
-// A Hub gives messages to all who follow them. While nobody does, it costs one look at a
+// A Hub passes messages to all queues. Without queues it costs one load of a
 // pointer. The zero value is ready for use.
 type Hub struct {
 	event.Nop
-	queues atomic.Pointer[[]*Queue] // nil if there are none
-	mu     sync.Mutex               // of who changes queues
+	queues atomic.Pointer[[]*Queue] // nil without queues
+	mu     sync.Mutex               // held to change queues
 }
 
 // Watched reports whether the messages of a server are followed.

@@ -84,7 +84,7 @@ var programs = map[string]func(){
 	"echo": func() { _, _ = io.Copy(os.Stdout, os.Stdin) },
 	"fail": func() { os.Exit(7) },
 
-	// hang writes something, and goes on until it is told to end. It waits for a timer:
+	// hang writes something, and continues until it is stopped. It waits for a timer:
 	// a program that waits for nothing is ended by the runtime as one that is stuck.
 	"hang": func() {
 		fmt.Println("x")

@@ -124,7 +124,7 @@ func (s Subject) exitAdvice(e *stdio.ExitError) string {
 	return advice
 }
 
-// Withheld returns which variables of ours a process that ended may have needed, and how to pass
+// Withheld returns which environment variables that were not passed on a process that ended may have needed, and how to pass
 // them on, to be appended to a reason. It is empty for other errors. It is for the owner of the
 // environment only.
 func (s Subject) Withheld(err error) string {
@@ -139,7 +139,7 @@ func (s Subject) Withheld(err error) string {
 	return "; not passed on to it: " + all + "; to pass on: inherit: [" + all + "]"
 }
 
-// statusAdvice returns what to do about an HTTP status. It is empty if the text of the error says so.
+// statusAdvice returns what to do about an HTTP status. It is empty if the error text includes it.
 func (s Subject) statusAdvice(e *protocol.StatusError) string {
 	scope := slices.ContainsFunc(e.Challenges, func(c string) bool { return strings.Contains(c, httpframe.InsufficientScope) })
 	switch {

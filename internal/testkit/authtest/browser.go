@@ -23,7 +23,7 @@ type Browser struct {
 	Stop func(*url.URL) bool
 
 	// Seen are the pages that were shown, the last one last. It is looked at when no visit is
-	// under way.
+	// in progress.
 	Seen []*Page
 
 	mu     sync.Mutex // guards Seen while there are several visits

@@ -23,7 +23,7 @@ const (
 	LateText       Defect = "late-text"        // a line is written there at each request
 	Exits          Defect = "exits"            // with status 3, before anything is answered
 	DiesAtEOF      Defect = "dies-at-eof"      // of a signal, when standard input ends
-	IgnoresEOF     Defect = "ignores-eof"      // it goes on when standard input ends
+	IgnoresEOF     Defect = "ignores-eof"      // it continues when standard input ends
 	Framed         Defect = "framed"           // it writes Content-Length frames
 	FramedOnly     Defect = "framed-only"      // it reads nothing else
 	PrettyPrinted  Defect = "pretty-printed"   // messages go over several lines

@@ -93,7 +93,7 @@ func (j Journal) Duplicates() (keys []string) {
 }
 
 // MaxCount returns how many calls ran at the same time at most, of those whose keys
-// begin with a prefix. A call that was lost with its process ran for ever.
+// begin with a prefix. A call that was lost with its process ran forever.
 func (j Journal) MaxCount(prefix string) (most int) {
 	running := map[string]bool{}
 	for _, e := range j.Read() {

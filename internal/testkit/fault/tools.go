@@ -59,7 +59,7 @@ func tools() []*tool {
 		{name: "notify", description: "Tells progress and log messages, so many of each.", properties: `"n":{"type":"integer"},"text":{"type":"string"}`, run: notify},
 		{name: "hold", description: "Tells its text, and answers with it when its key is released in the journal.", properties: `"key":{"type":"string"},"text":{"type":"string"}`, run: hold},
 		{name: "serverreq", description: "Asks the client for its roots, and answers with the first.", run: serverRequest},
-		{name: "freeze", description: "Neither reads nor writes for a while, or for ever.", properties: `"key":{"type":"string"},"ms":{"type":"integer"}`, wire: true, run: freeze},
+		{name: "freeze", description: "Neither reads nor writes for a while, or forever.", properties: `"key":{"type":"string"},"ms":{"type":"integer"}`, wire: true, run: freeze},
 		{name: "stderrflood", description: "Writes so many lines to standard error.", properties: `"lines":{"type":"integer"}`, run: flood},
 		{name: "noanswer", description: "Never answers.", run: noAnswer},
 		{name: "endless", description: "Writes a line that never ends.", wire: true, run: endless},
@@ -114,7 +114,7 @@ func count(ctx context.Context, c *call) (any, error) {
 	return c.result(c.args.Key, false), nil
 }
 
-// hold tells its text by progress and by a log message, so that both are under way with the call.
+// hold sends its text as progress and as a log message, so that both are in flight with the call.
 func hold(ctx context.Context, c *call) (any, error) {
 	c.journal.Write(Ran, c.args.Key)
 	if err := c.tell(ctx, 1, 2); err != nil {

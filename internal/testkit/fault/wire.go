@@ -36,7 +36,7 @@ func (w *wire) store(raw []byte) []byte {
 	return []byte("{" + mark + strconv.Itoa(w.n) + "}")
 }
 
-// freeze stops reading and writing, for ever if d is zero.
+// freeze stops reading and writing, forever if d is zero.
 func (w *wire) freeze(d time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -153,7 +153,7 @@ func (c *Client) Request(ctx context.Context, method string, params Object) (*dr
 			return nil, err
 		}
 	}
-	return nil, errors.New("the server asks for ever")
+	return nil, errors.New("the server asks forever")
 }
 
 // NextRound returns the params of the next round of a request that got a result

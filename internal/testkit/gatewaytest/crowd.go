@@ -44,7 +44,7 @@ func Lasting(t testing.TB) *http.Client {
 	return &http.Client{Transport: way, Timeout: Patience}
 }
 
-// Long returns how long something must take here that is to be under way until all
+// Long returns how long something must take here that is to be in progress until all
 // others have come, and takes so long elsewhere.
 func Long(d time.Duration) time.Duration {
 	if strict() {

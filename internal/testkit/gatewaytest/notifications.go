@@ -64,7 +64,7 @@ func (e *Notifications) Add(ctx context.Context, method string) error {
 	return err
 }
 
-// ReceiveAll waits until enough of a method was heard, and returns it. It looks at each note once:
+// ReceiveAll waits until enough notifications of a method were received, and returns them. It reads each one once:
 // there may be thousands of others.
 func (e *Notifications) ReceiveAll(ctx context.Context, method string, enough int) (notes []*dragoman.Message, err error) {
 	for seen := 0; ; {

@@ -24,7 +24,7 @@ type Process struct {
 
 	mu     sync.Mutex
 	stderr bytes.Buffer
-	wrote  chan struct{} // is closed and made anew with each write
+	wrote  chan struct{} // is closed and made again with each write
 }
 
 // A Launch is what the program is started with beside its arguments. The zero value

@@ -34,7 +34,7 @@ type LinkMode struct {
 	Piece, Rate int
 
 	// Idle is how long a connection may be silent in both directions before it is
-	// cut; zero means for ever. It holds for connections that begin in this mode.
+	// cut; zero means no limit. It holds for connections that begin in this mode.
 	Idle time.Duration
 }
 
@@ -134,7 +134,7 @@ func (p *Proxy) link(c net.Conn, idle time.Duration) {
 		// Ends when either side is closed.
 		ways.Go(func() {
 			p.pass(pair[0], pair[1], alive)
-			_ = pair[1].(*net.TCPConn).CloseWrite() // the other way may go on
+			_ = pair[1].(*net.TCPConn).CloseWrite() // the other way may continue
 		})
 	}
 	ways.Wait()

@@ -12,7 +12,7 @@ import (
 
 var calls = []behaviour{
 	{"A04 E04 ids come back as they were", 0, true, idsComeBack},
-	{"A04 E04 ids of all kinds are under way at once", 0, true, idsAtOnce},
+	{"A04 E04 ids of all kinds are in flight together", 0, true, idsAtOnce},
 	{"A04 D04 two callers may use the same id at once", 0, true, sameID},
 	{"D04 E06 answers in any order reach their callers", 0, true, anyOrder},
 	{"both sides may use the same ids at once", serverRequests, false, sameIDBothWays},

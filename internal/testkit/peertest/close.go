@@ -11,11 +11,11 @@ import (
 var closes = []behaviour{
 	{"A09 an idle conversation is closed", 0, true, closeIdle},
 	{"A09 a conversation is closed before its first message", 0, false, closeAtOnce},
-	{"A09 D08 the dialling side closes while calls are under way", 0, false, func(t *test) { closeBusy(t, true, false) }},
-	{"A09 D08 the accepting side closes while calls are under way", state, false, func(t *test) { closeBusy(t, false, true) }},
-	{"A09 D08 both sides close while calls are under way", state, false, func(t *test) { closeBusy(t, true, true) }},
-	{"the dialling side closes while a question is under way", questionsInCall, false, func(t *test) { closeAsked(t, false) }},
-	{"the accepting side closes while a question is under way", questionsInCall | state, false, func(t *test) { closeAsked(t, true) }},
+	{"A09 D08 the dialling side closes while calls are in progress", 0, false, func(t *test) { closeBusy(t, true, false) }},
+	{"A09 D08 the accepting side closes while calls are in flight", state, false, func(t *test) { closeBusy(t, false, true) }},
+	{"A09 D08 both sides close while calls are in flight", state, false, func(t *test) { closeBusy(t, true, true) }},
+	{"the dialling side closes while a question is in progress", questionsInCall, false, func(t *test) { closeAsked(t, false) }},
+	{"the accepting side closes while a question is in flight", questionsInCall | state, false, func(t *test) { closeAsked(t, true) }},
 	{"closing twice and from many goroutines is closing", 0, true, closeOften},
 	{"a callee may close its conversation", state, true, closeByCallee},
 	{"a caller's from may close the conversation", questionsInCall, false, closeByFrom},
@@ -107,7 +107,7 @@ func closeBusy(t *test, byDialling, byAccepting bool) {
 	}
 	for i := range done {
 		o := t.finish(done[i], "the conversation was closed")
-		t.wantClosed(o.err, fmt.Sprintf("call %d that was under way returned %v", i, o))
+		t.wantClosed(o.err, fmt.Sprintf("call %d that was in flight returned %v", i, o))
 	}
 	if !t.opts.NoCancel {
 		for range done {
@@ -142,10 +142,10 @@ func closeAsked(t *test, byAccepting bool) {
 		t.close("the dialling side", to)
 	}
 	o := t.finish(done, "the conversation was closed")
-	t.wantClosed(o.err, fmt.Sprintf("the call that was under way returned %v", o))
+	t.wantClosed(o.err, fmt.Sprintf("the call that was in flight returned %v", o))
 	_ = receive(t, ended, "the context of the question's callee ends")
 	if err := receive(t, asked, "the question returns"); err == nil {
-		t.Error("the question that was under way returned no error")
+		t.Error("the question that was in flight returned no error")
 	}
 	t.wantEnded("the dialling side", to)
 	if back != nil {

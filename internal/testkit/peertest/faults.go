@@ -89,7 +89,7 @@ func (t *test) wantError(o outcome, req *dragoman.Message, code int) {
 }
 
 // faulty shows that a fault of the callee is an error answer to that call and
-// nothing more. Another call is under way meanwhile.
+// nothing more. Another call is in flight meanwhile.
 func (t *test) faulty(fault handler) {
 	g := newGate()
 	to, _ := t.open(dragoman.NoPeer, t.handle(map[string]handler{`{"do":"fault"}`: fault, `{"do":"wait"}`: t.gated(g).OnCall}))

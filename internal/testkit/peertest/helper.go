@@ -31,7 +31,7 @@ func Receive[T any](t testing.TB, ch <-chan T, what string) T {
 		return v
 	case <-timer.C:
 	}
-	t.Fatalf("waited in vain: %s", what)
+	t.Fatalf("timed out waiting: %s", what)
 	panic("unreachable")
 }
 

@@ -14,7 +14,7 @@ import (
 var large = []behaviour{
 	{"A10 E06 large messages pass both ways beside small ones", volume, true, largeAndSmall},
 	{"E06 messages of many sizes pass", volume, true, manySizes},
-	{"D14 a message that is too large is refused and the conversation goes on", sizeLimit | volume, true, tooLarge},
+	{"D14 a message that is too large is refused and the conversation continues", sizeLimit | volume, true, tooLarge},
 }
 
 // MaxMessage is the limit with which transports run the suite, a little more than the

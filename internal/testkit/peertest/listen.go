@@ -13,7 +13,7 @@ import (
 var listens = []behaviour{
 	{"a listen is named by its caller's id", listening, false, listenNames},
 	{"two listens may use the same id at once", listening, false, listensSameID},
-	{"a listen under way is no call to which log messages could belong", listening | notesInCall, false, listenAndLogs},
+	{"a listen in flight is no call to which log messages could belong", listening | notesInCall, false, listenAndLogs},
 	{"D10 a cancelled listen reaches the callee", listening | cancelling, false, listenCancelled},
 }
 

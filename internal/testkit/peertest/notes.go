@@ -12,7 +12,7 @@ var notes = []behaviour{
 	{"D07 notifications outside of calls arrive in order", anyMethod, true, notesInOrder},
 	{"notifications and calls do not hold each other up", anyMethod, true, notesAmongCalls},
 	{"requests without an id are dropped", anyMethod | ownGoroutine, true, withoutID},
-	{"log messages reach the only call under way", notesInCall, false, logsReachCall},
+	{"log messages reach the only call in flight", notesInCall, false, logsReachCall},
 	{"notifications inside a call arrive in order and before the answer", notesInCall, true, notesBeforeAnswer},
 	{"a caller without a from gets its answer", notesInCall, true, callWithoutFrom},
 	{"a side without a local peer refuses questions", serverRequests, false, noLocalPeer},

@@ -17,7 +17,7 @@ var questions = []behaviour{
 	{"questions inside questions are answered", questionsInCall, false, nestedQuestions},
 	{"a call made while a question is open is no part of it", questionsInCall, false, callDuringQuestion},
 	{"progress of a question reaches who asked it", questionsInCall | notesInCall, false, questionProgress},
-	{"D10 a cancelled question reaches its callee and the call goes on", questionsInCall | cancelling, false, questionCancelled},
+	{"D10 a cancelled question reaches its callee and the call continues", questionsInCall | cancelling, false, questionCancelled},
 	{"D10 a cancelled call takes its question along", questionsInCall | cancelling, false, callCancelledInQuestion},
 }
 
@@ -155,7 +155,7 @@ func nestedQuestions(t *test) {
 }
 
 // callDuringQuestion: while the caller thinks about a question, it makes another
-// call. That goes to the server, as any other does, and goes on when the question
+// call. That goes to the server, as any other does, and continues when the question
 // is answered.
 func callDuringQuestion(t *test) {
 	g := newGate()
@@ -260,7 +260,7 @@ func callCancelledInQuestion(t *test) {
 		t.Errorf("the cancelled call returned %v, want the error %v", o, errGivenUp)
 	}
 	if err := receive(t, over, "the callee's question returns"); err == nil {
-		t.Error("the callee's context goes on although its call was cancelled")
+		t.Error("the callee's context continues although its call was cancelled")
 	}
 	t.wantWorking(to, `2`)
 }

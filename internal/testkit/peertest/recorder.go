@@ -166,7 +166,7 @@ func (g *gate) open(key string) { close(g.of(key)) }
 func (t *test) awaitArrivals(g *gate, n int) {
 	t.Helper()
 	for i := range n {
-		receive(t, g.arrived, fmt.Sprintf("request %d of %d reaches the callee while the others are under way", i+1, n))
+		receive(t, g.arrived, fmt.Sprintf("request %d of %d reaches the callee while the others are in flight", i+1, n))
 	}
 }
 

@@ -53,7 +53,7 @@ type Options struct {
 	// and that it is not tried out.
 	MaxMessage int
 
-	// MaxCalls is how many calls may be under way at once, if that is less
+	// MaxCalls limits the calls in flight, if that is less
 	// than 200.
 	MaxCalls int
 

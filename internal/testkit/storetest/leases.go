@@ -11,7 +11,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/gateway/store"
 )
 
-// Leases tests leases, of which there are none yet. It sleeps ttl, which is how long they last.
+// Leases tests an empty store of leases. It sleeps ttl, which is how long they last.
 func Leases(t *testing.T, leases store.Leases, ttl time.Duration) {
 	ctx := t.Context()
 	first, err := leases.Acquire(ctx, "s", "a", ttl)
@@ -50,7 +50,7 @@ func Leases(t *testing.T, leases store.Leases, ttl time.Duration) {
 	}
 }
 
-// LeasesAreExclusive tests that of several that want a lease at once one gets it. It must not run in
+// LeasesAreExclusive tests that only one of several concurrent holders gets a lease. It must not run in
 // a bubble of synctest: stores wait for files, for mutexes and for the network, during which a
 // bubble's time stands still.
 func LeasesAreExclusive(t *testing.T, leases store.Leases) {

@@ -18,7 +18,7 @@ type Stamp struct {
 }
 
 // BeingWritten reports whether the file has just been emptied, as it is by who writes it
-// anew without a file beside it.
+// again without a file beside it.
 func (s Stamp) BeingWritten() bool { return s.size == 0 && time.Since(s.modified) < time.Second }
 
 // StampOf returns that of a file as it is now. The error does not name the file.
@@ -70,7 +70,7 @@ func NewReloaded[T any](load func() (T, error), failed func(error), files ...str
 	return v, nil
 }
 
-// Get returns the value, which is made anew if its files have changed. While another
+// Get returns the value, which is made again if its files have changed. While another
 // goroutine does that, it is the one from before: nobody waits for a file.
 func (v *Reloaded[T]) Get() T {
 	if !v.mu.TryLock() {

@@ -82,7 +82,7 @@ func TestNobodyWaitsForAFileThatAnotherReads(t *testing.T) {
 	}
 	write(t, path, "bb")
 	var other sync.WaitGroup
-	other.Go(func() { // ends when it may go on
+	other.Go(func() { // ends when it may continue
 		if got := v.Get(); got != "bb" {
 			t.Errorf("who reads gets %q", got)
 		}

@@ -148,7 +148,7 @@ func explosion(levels int) string {
 }
 
 // TestS04_ChecksThatWouldTakeTooLongAreNotMade gives schemas that would keep the validator
-// busy for ever, or nearly so.
+// busy forever, or nearly so.
 func TestS04_ChecksThatWouldTakeTooLongAreNotMade(t *testing.T) {
 	wide := strings.Repeat(`{"type":"string"},`, 2000) + `{"type":"null"}`
 	list := func(item string, n int) string { return `{"a":[` + strings.Repeat(item+",", n) + item + `]}` }

@@ -33,7 +33,7 @@ const (
 	fraction = 10
 )
 
-// A run is a check under way. All that a schema asks for is looked at, also if something has
+// A run is a check in progress. All that a schema asks for is looked at, also if something has
 // been found, so that the steps that it takes do not depend on the order.
 type run struct {
 	left, nested int // steps, and levels so far

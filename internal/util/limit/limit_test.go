@@ -149,9 +149,9 @@ func TestKeysHaveBucketsOfTheirOwn(t *testing.T) {
 	})
 }
 
-// TestNobodyBeginsAnewByMakingUpKeys uses up a bucket, and then comes under more names
+// TestNobodyBeginsAgainByMakingUpKeys uses up a bucket, and then comes under more names
 // than are remembered.
-func TestNobodyBeginsAnewByMakingUpKeys(t *testing.T) {
+func TestNobodyBeginsAgainByMakingUpKeys(t *testing.T) {
 	for _, burst := range []int{1, 10} {
 		t.Run(fmt.Sprint("burst ", burst), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

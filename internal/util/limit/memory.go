@@ -10,7 +10,7 @@ import (
 const SampleInterval = 100 * time.Millisecond
 
 // Shares of the memory, in percent, at which new work is refused: first that which
-// stays, then all. What is under way needs the rest.
+// stays, then all. What is in flight needs the rest.
 const (
 	SessionsAt = 80
 	RequestsAt = 90

@@ -19,7 +19,7 @@ func TestA32_SecretsAreTakenOutAndTheRestStays(t *testing.T) {
 		{"JSON in a string", `{"text":"{\"api_key\":\"abc\",\"n\":1}"}`, `{"text":"{\"api_key\":\"[redacted]\",\"n\":1}"}`},
 		{"a bearer token in text", `{"text":"use Authorization: Bearer abcdefgh12345678"}`, `{"text":"use Authorization: Bearer [redacted]"}`},
 		{"known shapes", "ghp_0123456789abcdefghij0123 and AKIAIOSFODNN7EXAMPLE", "[redacted] and [redacted]"},
-		{"pages on which a caller signs in", `{"message":"sign in: https://gw.example.com/oauth/servers/s/sign-in?id=abc123, then go on"}`, `{"message":"sign in: [redacted] then go on"}`},
+		{"pages on which a caller signs in", `{"message":"sign in: https://gw.example.com/oauth/servers/s/sign-in?id=abc123, then continue"}`, `{"message":"sign in: [redacted] then continue"}`},
 		{"progress tokens are none", `{"_meta":{"progressToken":"p1"},"progressToken":7}`, `{"_meta":{"progressToken":"p1"},"progressToken":7}`},
 		{"a name however it is divided", `{"pass_word":"a","apiKey":"b","client-secret":"c","API-KEY":"d","Pass Phrase":"e","x.api.key":"f","session__ID":"g"}`, `{"pass_word":"[redacted]","apiKey":"[redacted]","client-secret":"[redacted]","API-KEY":"[redacted]","Pass Phrase":"[redacted]","x.api.key":"[redacted]","session__ID":"[redacted]"}`},
 		{"user and password of a URL", `{"url":"postgres://ada:hunter2@db/x","n":1}`, `{"url":"postgres://[redacted]@db/x","n":1}`},

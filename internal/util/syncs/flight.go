@@ -13,7 +13,7 @@ import (
 type Flight[T any] struct {
 	mu      sync.Mutex
 	value   *T          // nil if there is none; guarded by mu
-	attempt *attempt[T] // nil if none is under way; guarded by mu
+	attempt *attempt[T] // nil if none is in progress; guarded by mu
 }
 
 type attempt[T any] struct {
@@ -28,7 +28,7 @@ func OnCaller(f func()) bool {
 	return true
 }
 
-// Get returns the value. If there is none and no attempt is under way, make makes it,
+// Get returns the value. Without a value and without an attempt in progress, make makes it,
 // on the goroutine that start chooses. If start reports that it runs nothing, because its
 // owner is closed, the error is [dragoman.ErrClosed]. A caller waits until
 // ctx ends, which does not end the attempt.
@@ -73,7 +73,7 @@ func (a *attempt[T]) wait(ctx context.Context) (T, error) {
 }
 
 func (f *Flight[T]) try(a *attempt[T], make func() (T, error)) {
-	defer f.end(a) // also if make panics: others must not wait for ever
+	defer f.end(a) // also if make panics: others must not wait forever
 	a.value, a.err = make()
 }
 
@@ -117,7 +117,7 @@ func (f *Flight[T]) Forget(same func(T) bool) bool {
 	return true
 }
 
-// Wait waits for the attempt under way, if there is one, for so long at most.
+// Wait waits for the attempt in progress, if there is one, for so long at most.
 func (f *Flight[T]) Wait(ctx context.Context, limit time.Duration) {
 	f.mu.Lock()
 	a := f.attempt
@@ -130,7 +130,7 @@ func (f *Flight[T]) Wait(ctx context.Context, limit time.Duration) {
 	_, _ = a.wait(ctx) // the outcome is that of Get
 }
 
-// WaitValue waits for the attempt under way, if there is one, and returns the value
+// WaitValue waits for the attempt in progress, if there is one, and returns the value
 // if it is there.
 func (f *Flight[T]) WaitValue() (T, bool) {
 	f.mu.Lock()

@@ -31,7 +31,7 @@ type answer struct {
 	onLeave  func()        // guarded by mu
 }
 
-// answer has the handler answer a request, and returns whether the connection goes on.
+// answer has the handler answer a request, and returns whether the connection continues.
 func (c *conn) answer(q *request) int {
 	ctx, cancel := context.WithCancel(c.ctx)
 	defer cancel()

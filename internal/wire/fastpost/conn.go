@@ -73,7 +73,7 @@ func newConn(s *Server, rwc httpframe.Conn) *conn {
 	return c
 }
 
-// serve answers requests, and returns why it does not go on.
+// serve answers requests, and returns why it does not continue.
 func (c *conn) serve() int {
 	now := time.Now()
 	for {

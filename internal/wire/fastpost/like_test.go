@@ -262,7 +262,7 @@ var requests = map[string]struct {
 	"length beyond all numbers": {"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 18446744073709551616\r\n\r\n", false},
 	"bare LF":                   {"POST /echo HTTP/1.1\r\nHost: a\nX: y\r\n\r\n", false},
 	"bare CR":                   {"POST /echo HTTP/1.1\r\nHost: a\r\nX: y\rz\r\n\r\n", false},
-	"field that goes on":        {"POST /echo HTTP/1.1\r\nHost: a\r\nX: y\r\n z\r\n\r\n", false},
+	"field that continues":      {"POST /echo HTTP/1.1\r\nHost: a\r\nX: y\r\n z\r\n\r\n", false},
 	"space before the colon":    {"POST /echo HTTP/1.1\r\nHost: a\r\nX : y\r\n\r\n", false},
 	"no colon":                  {"POST /echo HTTP/1.1\r\nHost: a\r\nX\r\n\r\n", false},
 	"broken off in the head":    {"POST /echo HTTP/1.1\r\nHost", true}, // that is, not passed on
@@ -286,7 +286,7 @@ func TestRequestsAreAnsweredAsByNetHTTP(t *testing.T) {
 	}
 }
 
-// A head that is like the one before is not read anew.
+// A head that is like the one before is not read again.
 func TestHeadsThatAreAlikeSayWhatTheySay(t *testing.T) {
 	head := func(length, behind string) string {
 		return "POST /request HTTP/1.1\r\nHost: a\r\nAccept: */*\r\nX-A: 1\r\ncontent-length:" + length + "\r\nX-B: 2" + behind + "\r\n\r\n"

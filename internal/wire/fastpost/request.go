@@ -109,7 +109,7 @@ func (q *request) setLength(value string) bool {
 }
 
 // A pattern is the head of a connection's last request. Most clients send the same again,
-// but for the length of the body: such a head need not be read anew.
+// but for the length of the body: such a head need not be read again.
 type pattern struct {
 	text string  // empty if there is none
 	says request // its header is nobody else's

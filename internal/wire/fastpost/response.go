@@ -282,6 +282,6 @@ func (w *response) complete() bool {
 	}
 	w.send()
 	reusable := w.err == nil && !w.last && (w.framing != counted || w.left == 0)
-	w.err = net.ErrClosed // for a handler that goes on after it has returned
+	w.err = net.ErrClosed // for a handler that continues after it has returned
 	return reusable
 }

@@ -54,7 +54,7 @@ const (
 	// passed on.
 	BodyWait = 100 * time.Millisecond
 
-	// LeaveAfter is how long a request is under way before it is watched whether its
+	// LeaveAfter is how long a request is in flight before it is watched whether its
 	// client leaves. That takes a goroutine, which most requests are too short for.
 	LeaveAfter = 50 * time.Millisecond
 )

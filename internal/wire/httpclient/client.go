@@ -145,7 +145,7 @@ func anyOf(schemes []string, unix bool) string {
 }
 
 // How long a connection is kept that nobody uses. Servers of Node and Uvicorn close theirs
-// after 5 s, and a request that is under way just then is lost: nobody knows whether it was
+// after 5 s, and a request that is in flight just then is lost: it is unknown whether it was
 // read, so it is not sent again. A new connection without TLS costs little. Before servers
 // with TLS there is mostly a proxy, which waits for longer.
 const (

@@ -11,13 +11,13 @@ import (
 // request, nearly all of which are replaced before anybody waits for them, and setting
 // one on a network connection costs a timer. So it is only noted until somebody waits.
 // The connection's own may be an earlier one from then on: when that passes, the wait
-// goes on. Over TLS that cannot be for writes: one that was cut leaves the connection
+// continues. Over TLS that cannot be for writes: one that was cut leaves the connection
 // useless, so the connection's own is the wanted one whenever somebody writes.
 //
 // Times are those since the connection was opened; see [conn.since].
 type deadline struct {
 	wanted  atomic.Int64
-	waiting atomic.Int32 // reads or writes under way
+	waiting atomic.Int32 // reads or writes in progress
 
 	mu  sync.Mutex   // held while the connection's own is set
 	own atomic.Int64 // the connection's own

@@ -164,7 +164,7 @@ func (s *scanner) request(line []byte) bool {
 func (s *scanner) field(line []byte) bool {
 	colon := bytes.IndexByte(line, ':')
 	if colon <= 0 || isSpace(line[0]) || isSpace(line[colon-1]) {
-		return false // a line that goes on, or a name that some take for another
+		return false // a line that continues, or a name that some take for another
 	}
 	head := s.state == atField
 	s.preface = false

@@ -22,7 +22,7 @@ const (
 )
 
 const (
-	// closeWait is how long Shutdown goes on when its context has ended: requests that
+	// closeWait is how long Shutdown continues when its context has ended: requests that
 	// were told to stop are answered in that time, so that their clients learn that
 	// they were lost.
 	closeWait = 500 * time.Millisecond
@@ -78,9 +78,9 @@ type Base struct {
 	write   time.Duration
 
 	draining chan struct{}   // closed when Shutdown begins
-	aborted  context.Context // ends when what is under way has had its time
+	aborted  context.Context // ends when what is in flight has had its time
 	abort    context.CancelCauseFunc
-	idle     chan struct{} // closed when Shutdown has begun and nothing is under way
+	idle     chan struct{} // closed when Shutdown has begun and nothing is in progress
 
 	mu       sync.Mutex // guards what follows, and the hooks of exchanges
 	stopping bool
@@ -235,10 +235,10 @@ func (d *Base) Go(f func()) bool {
 // Draining is closed when Shutdown begins. Streams without an end should end then.
 func (d *Base) Draining() <-chan struct{} { return d.draining }
 
-// Aborted ends when what is under way at Shutdown has had its time.
+// Aborted ends when what is in flight at Shutdown has had its time.
 func (d *Base) Aborted() context.Context { return d.aborted }
 
-// Shutdown refuses new requests with 503, and waits for those under way until ctx
+// Shutdown refuses new requests with 503, and waits for those in flight until ctx
 // ends. Then it tells the rest to stop, lets them answer, cuts clients that do not
 // read, and returns the cause of ctx: half a second later at the latest, even if some
 // still run.
@@ -258,7 +258,7 @@ func (d *Base) Shutdown(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// Close is Shutdown that does not wait for requests under way to be done.
+// Close is Shutdown that does not wait for requests in flight to be done.
 func (d *Base) Close() error {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	cancel(dragoman.ErrClosed)
@@ -291,7 +291,7 @@ func (d *Base) idleWithin(limit time.Duration) bool {
 	}
 }
 
-// drain refuses new requests, and calls the OnShutdown hooks of those under way.
+// drain refuses new requests, and calls the OnShutdown hooks of those in flight.
 func (d *Base) drain() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -297,7 +297,7 @@ func TestShutdownWaitsForWhatEndsByItself(t *testing.T) {
 	})
 }
 
-// What takes its connection from net/http is under way until it says otherwise.
+// What takes its connection from net/http is in progress until it says otherwise.
 func TestDetachedExchangeIsEndedByShutdown(t *testing.T) {
 	released := make(chan string, 2)
 	inEndpointBubble(t, httpserver.BaseOptions{}, func(x *httpserver.Exchange) error {

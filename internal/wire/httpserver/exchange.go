@@ -14,7 +14,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// An Exchange is a request that has come in by a Endpoint, and its answer. It answers
+// An Exchange is a request that a Base serves, and its response. It answers
 // once: by JSON, Accepted, Events, or the error that its handler returns.
 type Exchange struct {
 	W      http.ResponseWriter
@@ -145,11 +145,11 @@ func (x *Exchange) cut() {
 	_ = c.SetReadDeadline(pastDeadline)
 }
 
-// expiredWait is how long what is under way may take when the proof of its caller has ended.
+// expiredWait is how long what is in flight may take when the proof of its caller has ended.
 const expiredWait = 10 * time.Second
 
 // OnShutdown has f called when Shutdown begins, on a goroutine of its own, and at once
-// if it has begun. f should end the exchange when what is under way in it is done, and
+// if it has begun. f should end the exchange when what is in flight in it is done, and
 // at the end of its context what is not. The end of the caller's proof is such a
 // beginning too, for this exchange alone. f is called once.
 func (x *Exchange) OnShutdown(f func(context.Context)) {
@@ -211,7 +211,7 @@ func (x *Exchange) OnLeave(f func()) bool {
 	return ok
 }
 
-// Detach has the exchange go on when its handler has returned, as that of a connection
+// Detach has the exchange continue when its handler has returned, as that of a connection
 // which is taken from net/http does: until release is called.
 func (x *Exchange) Detach() (release func()) {
 	d := x.base

@@ -94,12 +94,12 @@ func TestS12_SlowFramesOfHTTP2AreCut(t *testing.T) {
 	begun := preface + settings
 	headers, endless := frame(1, 5, 1, getRequest), frame(1, 1, 1, getRequest)
 	for name, pieces := range map[string][]string{
-		"half of a preface":           {"PRI * HT"},
-		"half of the head of a frame": {begun + "\x00\x00"},
-		"half of headers":             {begun + headers[:12]},
-		"headers byte by byte":        append([]string{begun + headers[:1]}, strings.Split(headers[1:], "")...),
-		"headers without an end":      {begun + endless},
-		"headers that go on and on":   append([]string{begun + endless}, slices.Repeat([]string{frame(9, 0, 1, "")}, 20)...),
+		"half of a preface":            {"PRI * HT"},
+		"half of the head of a frame":  {begun + "\x00\x00"},
+		"half of headers":              {begun + headers[:12]},
+		"headers byte by byte":         append([]string{begun + headers[:1]}, strings.Split(headers[1:], "")...),
+		"headers without an end":       {begun + endless},
+		"headers that continue and on": append([]string{begun + endless}, slices.Repeat([]string{frame(9, 0, 1, "")}, 20)...),
 	} {
 		t.Run(name, func(t *testing.T) {
 			at2(t, hello, func(t *testing.T, c *tls.Conn) {

@@ -21,7 +21,7 @@ const (
 )
 
 // Mistakes logs the requests that are refused because of what their client does wrong, with what it
-// should do: one of each status a second. Any number of goroutines may use it at once.
+// should do: one of each status a second. It is safe for concurrent use.
 type Mistakes struct {
 	log *slog.Logger
 

@@ -46,7 +46,7 @@ func newRoom(size int, direct *fastpost.Server, log *slog.Logger) *room {
 // A pause is when something was last done, in Unix nanoseconds.
 type pause struct{ atomic.Int64 }
 
-// over reports whether that was at least d ago. Then it begins anew.
+// over reports whether that was at least d ago. Then it starts over.
 func (p *pause) over(d time.Duration) bool {
 	now, before := time.Now().UnixNano(), p.Load()
 	return now-before >= int64(d) && p.CompareAndSwap(before, now)

@@ -200,7 +200,7 @@ func (s *Server) stop() {
 	}
 }
 
-// Shutdown takes no more connections and waits for the requests under way, until ctx
+// Shutdown takes no more connections and waits for the requests in flight, until ctx
 // ends. It returns the error of ctx if some are left.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.stop()

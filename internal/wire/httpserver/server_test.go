@@ -364,11 +364,11 @@ func TestShutdownEndsHandshakesAndWaitsForRequests(t *testing.T) {
 				t.Errorf("Shutdown: %v", err)
 			}
 			if text := <-done; !strings.HasSuffix(text, " nobody") {
-				t.Errorf("the request under way: %q", text)
+				t.Errorf("the request in flight: %q", text)
 			}
 			began := time.Now()
 			if _, err := io.ReadAll(silent); err != nil || time.Since(began) > 0 {
-				t.Errorf("a handshake goes on for %v: %v", time.Since(began), err)
+				t.Errorf("a handshake continues for %v: %v", time.Since(began), err)
 			}
 			if _, err := l.DialContext(context.Background(), "tcp", ""); err == nil {
 				t.Error("clients are still accepted")

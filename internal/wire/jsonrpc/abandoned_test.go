@@ -11,7 +11,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/internal/wire/jsonrpc"
 )
 
-// A server may go on with a call that was cancelled, and log. Its log messages must not reach
+// A server may continue with a call that was cancelled, and log. Its log messages must not reach
 // the client of the next call.
 func TestLogMessagesOfACancelledCallDoNotReachTheNextCaller(t *testing.T) {
 	const log = `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"secret"}}`

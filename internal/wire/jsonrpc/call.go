@@ -10,7 +10,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// LimitCalls sets how long the other side may take over a call, counted anew with
+// LimitCalls sets how long the other side may take over a call, reset by
 // each progress it makes, and not while it waits for an answer of ours. A call
 // that takes longer is cancelled, and its error is [context.DeadlineExceeded]. A
 // subscription has no limit. It is for calls that begin afterwards; zero means
@@ -133,7 +133,7 @@ func (c *Conn) handle(req *dragoman.Message, in *batchReply) func() {
 }
 
 // onlyCall returns the call that a request of a server belongs to, or nil: the only one
-// under way, because a pipe does not say which. A client's requests are no part of what
+// in flight, because a pipe does not say which. A client's requests are no part of what
 // we asked it.
 func (c *Conn) onlyCall() *Call {
 	if c.opts.Server {

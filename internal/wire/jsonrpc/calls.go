@@ -28,7 +28,7 @@ func NewCalls(limit int) *Calls {
 }
 
 // An Owner has a call and does not use Wait, because it does something else while the
-// call is under way.
+// call is in flight.
 type Owner interface {
 	// Ended is called, at most once, when the table has an answer or an error for
 	// the call. It should make the owner finish the call. The error is nil if there
@@ -120,7 +120,7 @@ const (
 )
 
 // Answer gives a response to the call that it belongs to. An error without an id
-// says that the other side could not read what we sent: if only one call is under way,
+// says that the other side could not read what we sent: if only one call is in flight,
 // it was that.
 func (t *Calls) Answer(resp *dragoman.Message) Match {
 	if resp.IsError() && (resp.ID().IsZero() || resp.ID().IsNull()) {
@@ -225,7 +225,7 @@ func (t *Calls) OnlyLogger() *Call {
 	return t.Only()
 }
 
-// HasCalls reports whether there are calls under way, not counting listens.
+// HasCalls reports whether there are calls in flight, not counting listens.
 func (t *Calls) HasCalls() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -233,7 +233,7 @@ func (t *Calls) HasCalls() bool {
 }
 
 // Progress returns the call that progress belongs to, and the notification with the
-// caller's token. The time of the call is counted anew. It returns nil if there is no
+// caller's token. The time of the call is counted again. It returns nil if there is no
 // such call, or it wants no progress.
 func (t *Calls) Progress(note *dragoman.Message) (*Call, *dragoman.Message) {
 	key, ok := number(note.Get("progressToken"))
@@ -285,7 +285,7 @@ func (c *Call) wants(note *dragoman.Message) bool {
 	return wanted.Wants(note.Method(), note.URI())
 }
 
-// Refuse lets no more calls begin, because of err, and returns those under way, in
+// Refuse lets no more calls begin, because of err, and returns those in flight, in
 // the order in which they began.
 func (t *Calls) Refuse(err error) []*Call {
 	t.mu.Lock()
@@ -315,8 +315,8 @@ func (t *Calls) End(err error) {
 // counted from when the table was made, and are never zero.
 type clock struct {
 	zero   time.Time
-	after  time.Duration // how long a call may take without progress; zero means for ever
-	max    time.Duration // whatever progress and questions there are; zero means for ever
+	after  time.Duration // how long a call may take without progress; zero means no limit
+	max    time.Duration // whatever progress and questions there are; zero means no limit
 	timer  *time.Timer
 	at     time.Duration // when the timer fires; zero if it does not run
 	paused int           // questions that may be of any call and have no answer
@@ -330,7 +330,7 @@ func (l *clock) stop() {
 	}
 }
 
-// SetTimeout sets how long a call may take, counted anew with each progress, and not
+// SetTimeout sets how long a call may take, reset by each progress message, and not
 // while the other side waits for an answer of ours; and how long at most, even so. A
 // call that takes longer ends with a *[dragoman.TimeoutError]. A listen has no limit. It is
 // for calls that begin afterwards; zero means none, as before it is called.
@@ -348,7 +348,7 @@ func (t *Calls) start(c *Call) {
 	}
 }
 
-// arm makes a call that has a limit due anew. mu is held.
+// arm makes a call that has a limit due again. mu is held.
 func (t *Calls) arm(c *Call, now time.Duration) {
 	l := &t.clock
 	if t.ended != nil || c.began == 0 {
@@ -369,7 +369,7 @@ func (t *Calls) arm(c *Call, now time.Duration) {
 	l.at = c.due
 }
 
-// renew counts the time of a call anew, because there is progress.
+// renew counts the time of a call again, because there is progress.
 func (t *Calls) renew(c *Call) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -379,7 +379,7 @@ func (t *Calls) renew(c *Call) {
 }
 
 // pause stops counting for a call while the other side waits for an answer; resume
-// counts anew when it waits no more.
+// counts again when it waits no more.
 func (t *Calls) pause(c *Call) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -395,7 +395,7 @@ func (t *Calls) resume(c *Call) {
 }
 
 // PauseAll stops counting for all calls, because of a question that may be of any.
-// ResumeAll counts anew when it has its answer.
+// ResumeAll counts again when it has its answer.
 func (t *Calls) PauseAll() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

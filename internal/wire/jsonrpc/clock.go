@@ -8,7 +8,7 @@ import (
 )
 
 // A CallClock limits how long one call may take: counted again from each progress, and
-// not while the other side waits for an answer of ours. Calls has a clock of its own,
+// not while the other side waits for a response from us. Calls has a clock of its own,
 // which limits all its calls with one timer. A nil CallClock has no limit.
 type CallClock struct {
 	limit  time.Duration
@@ -24,7 +24,7 @@ type CallClock struct {
 }
 
 // NewCallClock starts a clock, which calls expire when limit has passed, and whatever
-// progress there is after atMost, not counting pauses. An atMost of zero is none. It must
+// progress there is after atMost, not counting pauses. Zero means no maximum. It must
 // be stopped.
 func NewCallClock(limit, atMost time.Duration, expire func(*dragoman.TimeoutError)) *CallClock {
 	c := &CallClock{limit: limit, expire: expire, began: time.Now()}

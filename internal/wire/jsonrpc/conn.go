@@ -180,7 +180,7 @@ func AfterDone(c dragoman.Conn, f func()) {
 		conn.AfterDone(f)
 		return
 	}
-	// Ends with the connection. Those of our own transports need none.
+	// Ends with the connection. Connections of this module's transports need no goroutine.
 	go func() {
 		<-c.Done()
 		f()

@@ -9,9 +9,9 @@ import (
 // other side hears that they were lost.
 const finishWait = 400 * time.Millisecond
 
-// Finish takes no new requests and lets those under way end until ctx does. Then it
+// Finish takes no new requests and lets those in flight end until ctx does. Then it
 // tells the rest that they are lost, and waits a little for their answers. The error
-// is that of ctx if there was a rest. The conversation goes on until it is closed.
+// is that of ctx if there was a rest. The conversation continues until it is closed.
 func (c *Conn) Finish(ctx context.Context) error {
 	err := c.Drain(ctx)
 	if err == nil {
@@ -25,9 +25,9 @@ func (c *Conn) Finish(ctx context.Context) error {
 }
 
 // Drain refuses new requests from now on, ends listens in good order, and waits
-// until what is under way has been answered and the answers are written. What we
+// until what is in flight has been answered and the answers are written. What we
 // are told meanwhile counts: cancels, and answers to our questions. The error is
-// that of ctx if it ended first. The conversation goes on until it is closed.
+// that of ctx if it ended first. The conversation continues until it is closed.
 func (c *Conn) Drain(ctx context.Context) error {
 	c.requests.Drain()
 	c.requests.EndListens()
@@ -50,6 +50,6 @@ func (c *Conn) Drain(ctx context.Context) error {
 }
 
 // Abort cancels what the other side has asked and has no answer yet, which is then
-// answered as lost. The conversation goes on: the caller should wait for the
+// answered as lost. The conversation continues: the caller should wait for the
 // answers for a while before it ends it.
 func (c *Conn) Abort() { c.requests.CancelAll() }

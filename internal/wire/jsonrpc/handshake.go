@@ -32,7 +32,7 @@ func isHandshake(m *dragoman.Message) bool {
 }
 
 // hold keeps m if the barrier is up, and reports whether it did, or that there is no
-// room for it. If the barrier is down, m may go on; if others have to wait for m, the
+// room for it. If the barrier is down, m may continue; if others have to wait for m, the
 // barrier is up then.
 func (b *handshakeBarrier) hold(m *dragoman.Message, in *batchReply) (held, full bool) {
 	b.mu.Lock()

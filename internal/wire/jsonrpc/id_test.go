@@ -42,10 +42,10 @@ func TestWhatIsAnotherConversationsIsDropped(t *testing.T) {
 	const ask = `{"jsonrpc":"2.0","id":1,"method":"a","params":{"_meta":{"progressToken":1}}}`
 	c, w := start(t, nil, nil)
 	other, wire := start(t, nil, nil)
-	told := make(notes, 1)
-	done := call(t.Context(), c, peertest.Parse(t, ask), told)
+	received := make(notes, 1)
+	done := call(t.Context(), c, peertest.Parse(t, ask), received)
 	w.hear(t)
-	theirs := call(t.Context(), other, peertest.Parse(t, ask), told)
+	theirs := call(t.Context(), other, peertest.Parse(t, ask), received)
 	id := wire.hear(t).ID()
 	for _, text := range []string{
 		`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":1}}`,
@@ -55,8 +55,8 @@ func TestWhatIsAnotherConversationsIsDropped(t *testing.T) {
 		w.say(fmt.Sprintf(text, id))
 	}
 	w.say(`{"jsonrpc":"2.0","id":#1,"result":{"for":"us"}}`)
-	if r := await(t, done); r.err != nil || string(r.resp.Get("for")) != `"us"` || len(told) > 0 {
-		t.Errorf("answer: %v, %v, after %d notifications", r.resp, r.err, len(told))
+	if r := await(t, done); r.err != nil || string(r.resp.Get("for")) != `"us"` || len(received) > 0 {
+		t.Errorf("answer: %v, %v, after %d notifications", r.resp, r.err, len(received))
 	}
 	wire.say(`{"jsonrpc":"2.0","id":#1,"result":{}}`)
 	await(t, theirs)
@@ -65,6 +65,6 @@ func TestWhatIsAnotherConversationsIsDropped(t *testing.T) {
 func TestIDThatIsUnderWayIsNotMintedAgain(t *testing.T) {
 	next := jsonrpc.NewID[any](nil) + 1
 	if id := jsonrpc.NewID(map[int64]bool{next: true}); id != next+1 {
-		t.Errorf("the id is %d while %d is under way, want %d", id, next, next+1)
+		t.Errorf("the id is %d while %d is in progress, want %d", id, next, next+1)
 	}
 }

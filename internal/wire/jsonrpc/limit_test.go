@@ -51,7 +51,7 @@ func expired(t *testing.T, done <-chan reply) {
 			t.Errorf("the call returned %v, %v", r.resp, r.err)
 		}
 	default:
-		t.Fatal("the call goes on")
+		t.Fatal("the call continues")
 	}
 }
 
@@ -76,7 +76,7 @@ func TestCallThatTakesTooLongEndsAndIsCancelled(t *testing.T) {
 		w.hear(t)
 		w.say(`{"jsonrpc":"2.0","id":#1,"result":{}}`)
 
-		time.Sleep(3 * callLimit) // with nothing under way
+		time.Sleep(3 * callLimit) // with nothing in flight
 		third := call(t.Context(), c, peertest.Parse(t, `{"jsonrpc":"2.0","id":"c","method":"c"}`), nil)
 		time.Sleep(callLimit - 1)
 		pending(t, third)
@@ -85,7 +85,7 @@ func TestCallThatTakesTooLongEndsAndIsCancelled(t *testing.T) {
 	})
 }
 
-func TestProgressCountsAnewForACall(t *testing.T) {
+func TestProgressCountsAgainForACall(t *testing.T) {
 	limited(t, nil, func(t *testing.T, c *jsonrpc.Conn, w *wire) {
 		done := call(t.Context(), c, peertest.Parse(t, `{"jsonrpc":"2.0","id":"a","method":"a","params":{"_meta":{"progressToken":1}}}`), make(notes, 8))
 		for range 5 {
@@ -117,7 +117,7 @@ func TestCallTakesNoTimeWhileItsQuestionIsAnswered(t *testing.T) {
 	})
 }
 
-func TestListenMayTakeForEver(t *testing.T) {
+func TestListenMayTakeForever(t *testing.T) {
 	limited(t, nil, func(t *testing.T, c *jsonrpc.Conn, _ *wire) {
 		done := call(t.Context(), c, peertest.Parse(t, `{"jsonrpc":"2.0","id":"a","method":"subscriptions/listen","params":{}}`), nil)
 		time.Sleep(10 * callLimit)
@@ -129,7 +129,7 @@ func TestListenMayTakeForEver(t *testing.T) {
 	})
 }
 
-// It has not been sent, and that is what its caller is told.
+// It has not been sent, and its caller gets an error.
 func TestCallThatWaitsForRoomTakesTooLongToo(t *testing.T) {
 	limited(t, &jsonrpc.Options{MaxQueue: 160, Queued: true}, func(t *testing.T, c *jsonrpc.Conn, w *wire) {
 		w.hold = make(chan struct{})
@@ -162,16 +162,16 @@ func TestWhatComesBeforeARequestIsSentIsTakenAfterwards(t *testing.T) {
 		id := jsonrpc.NewID[any](nil) + 2 // the second call's
 		call(t.Context(), c, peertest.Parse(t, `{"jsonrpc":"2.0","id":"a","method":"a"}`), nil)
 		synctest.Wait()
-		told := make(notes, 1)
-		second := call(t.Context(), c, peertest.Parse(t, `{"jsonrpc":"2.0","id":"b","method":"`+strings.Repeat("b", 160)+`","params":{"_meta":{"progressToken":2}}}`), told)
+		received := make(notes, 1)
+		second := call(t.Context(), c, peertest.Parse(t, `{"jsonrpc":"2.0","id":"b","method":"`+strings.Repeat("b", 160)+`","params":{"_meta":{"progressToken":2}}}`), received)
 		synctest.Wait()
 		w.say(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%d,"progress":1}}`, id))
 		pending(t, second)
 		w.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":{"soon":true}}`, id))
 		pending(t, second)
 		close(w.hold)
-		if r := await(t, second); r.err != nil || string(r.resp.Get("soon")) != "true" || len(told) != 1 {
-			t.Errorf("the call returned %v, %v, and %d notifications", r.resp, r.err, len(told))
+		if r := await(t, second); r.err != nil || string(r.resp.Get("soon")) != "true" || len(received) != 1 {
+			t.Errorf("the call returned %v, %v, and %d notifications", r.resp, r.err, len(received))
 		}
 		w.hear(t)
 		w.hear(t) // the second has been sent all the same

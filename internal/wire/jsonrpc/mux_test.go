@@ -18,8 +18,8 @@ import (
 
 func TestIdsAndTokensAreOursOnTheWireAndTheCallersBehindIt(t *testing.T) {
 	c, w := start(t, nil, nil)
-	told := make(notes, 8)
-	done := call(t.Context(), c, peertest.Parse(t, `{"jsonrpc":"2.0","id":"a\u00e9","method":"tools/call","params":{"name":"x","n":12345678901234567890,"_meta":{"progressToken":"tok","k":1}}}`), told)
+	received := make(notes, 8)
+	done := call(t.Context(), c, peertest.Parse(t, `{"jsonrpc":"2.0","id":"a\u00e9","method":"tools/call","params":{"name":"x","n":12345678901234567890,"_meta":{"progressToken":"tok","k":1}}}`), received)
 
 	sent := w.hearText(t)
 	want := `{"jsonrpc":"2.0","id":#1,"method":"tools/call","params":{"name":"x","n":12345678901234567890,"_meta":{"progressToken":#1,"k":1}}}`
@@ -32,7 +32,7 @@ func TestIdsAndTokensAreOursOnTheWireAndTheCallersBehindIt(t *testing.T) {
 	if r.err != nil || r.resp.String() != `{"jsonrpc":"2.0","id":"a\u00e9","result":{"n":1.00}}` {
 		t.Errorf("answer: %v, %v", r.resp, r.err)
 	}
-	if got := (<-told).String(); got != `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"tok","progress":0.50}}` {
+	if got := (<-received).String(); got != `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"tok","progress":0.50}}` {
 		t.Errorf("progress: %s", got)
 	}
 }
@@ -173,7 +173,7 @@ func TestTooManyRequestsAndDoubleIdsAreRefused(t *testing.T) {
 	}
 }
 
-func TestA12_BadInputIsAnsweredAndTheStreamGoesOn(t *testing.T) {
+func TestA12_BadInputIsAnsweredAndTheStreamContinues(t *testing.T) {
 	_, w := start(t, echo, &jsonrpc.Options{Server: true})
 	for _, test := range []struct {
 		say, id string
@@ -322,7 +322,7 @@ func TestC14_WritesThatGatherGoTogether(t *testing.T) {
 	}
 	_ = c.Close()
 	if len(w.writes) > 2 {
-		t.Errorf("100 messages took %d writes, want 2 at most: what was under way, and the rest", len(w.writes))
+		t.Errorf("100 messages took %d writes, want 2 at most: what was in flight, and the rest", len(w.writes))
 	}
 }
 
@@ -358,7 +358,7 @@ func TestProgressOfEveryCallIsToldThoughOthersFillTheQueue(t *testing.T) {
 		sent := strings.Join(slices.Concat(w.writes...), "\n")
 		for token := range 3 {
 			if n := strings.Count(sent, fmt.Sprintf(`"progressToken":%d`, token)); n != 1 || !strings.Contains(sent, fmt.Sprintf(`"progressToken":%d,"progress":49}`, token)) {
-				t.Errorf("of call %d, progress is told %d times:\n%s", token, n, sent)
+				t.Errorf("of call %d, progress is sent %d times:\n%s", token, n, sent)
 			}
 		}
 	})

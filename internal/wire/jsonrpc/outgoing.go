@@ -11,7 +11,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// A Call is one request of ours under way. It is written by AppendTo, as it goes out:
+// A Call is one outgoing request in flight. It is written by AppendTo, as it goes out:
 // with our id, and our token in place of the caller's.
 type Call struct {
 	table  *Calls
@@ -29,7 +29,7 @@ type Call struct {
 	finished bool // guarded by telling
 
 	// Guarded by Calls.mu; see clock.
-	began  time.Duration // zero if it may take for ever
+	began  time.Duration // zero if it may take forever
 	due    time.Duration // when it has taken too long
 	paused int           // questions of the other side that have no answer yet
 

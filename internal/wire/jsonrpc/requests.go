@@ -51,7 +51,7 @@ func (t *Requests) Begin(parent context.Context, req *dragoman.Message, to drago
 	case t.open[key] != nil:
 		return nil, protocol.IDInUse(req)
 	case len(t.open) >= t.limit:
-		return nil, protocol.Limited(protocol.LimitSession, fmt.Sprintf("%d requests are under way already; wait for answers before you send more", t.limit), 0)
+		return nil, protocol.Limited(protocol.LimitSession, fmt.Sprintf("%d requests are in flight already; wait for answers before you send more", t.limit), 0)
 	}
 	r := &Request{table: t, req: req, to: to}
 	r.ctx, r.cancel = context.WithCancelCause(parent)
@@ -104,7 +104,7 @@ func (t *Requests) Cancel(id dragoman.ID) bool {
 // CancelAll cancels all requests, which are then answered as lost.
 func (t *Requests) CancelAll() { t.cancelAll(false) }
 
-// EndListens ends what would go on for ever, in good order.
+// EndListens ends what would continue forever, in good order.
 func (t *Requests) EndListens() { t.cancelAll(true) }
 
 func (t *Requests) cancelAll(listens bool) {

@@ -69,7 +69,7 @@ func (c *Conn) answer(resp *dragoman.Message) {
 	case NoID:
 		c.opts.Logger.Warn("error without an id", "error", resp.RPCError().Message)
 	default:
-		c.opts.Logger.Debug("answer to no call under way", "id", resp.ID().String())
+		c.opts.Logger.Debug("answer to no call in flight", "id", resp.ID().String())
 	}
 }
 
@@ -176,7 +176,7 @@ func refusal(err error) *dragoman.Error {
 }
 
 // mustSend queues what may not be dropped, without waiting: the goroutine that
-// reads must go on. A client that asks without reading the answers is disconnected.
+// reads must continue. A client that asks without reading the answers is disconnected.
 func (c *Conn) mustSend(m *dragoman.Message) {
 	if full, _ := c.out.offer(m); full {
 		c.end(dragoman.ErrSlow)

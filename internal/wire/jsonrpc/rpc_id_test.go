@@ -6,7 +6,7 @@ import (
 )
 
 // The ids come again at some time, and stay what they are.
-func TestIdsHaveTenDigitsForEver(t *testing.T) {
+func TestIdsHaveTenDigitsForever(t *testing.T) {
 	var c counter
 	for _, at := range []uint32{0, 1<<30 - 3, 1<<31 - 3, 3<<30 - 3, math.MaxUint32 - 3} {
 		c.last.Store(at)

@@ -131,7 +131,7 @@ func TestRefuseReturnsWhatIsUnderWayInOrder(t *testing.T) {
 	}
 	open := table.Refuse(dragoman.ErrClosed)
 	if len(open) != 2 || open[0] != began[0] || open[1] != began[2] {
-		t.Errorf("%d calls are under way", len(open))
+		t.Errorf("%d calls are in flight", len(open))
 	}
 	if _, err := table.Begin(peertest.Parse(t, `{"jsonrpc":"2.0","id":1,"method":"a"}`), nil); !errors.Is(err, dragoman.ErrClosed) {
 		t.Errorf("a call after that: %v", err)

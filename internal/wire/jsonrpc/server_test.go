@@ -12,7 +12,7 @@ import (
 )
 
 // TestRequestOfAClientIsNoPartOfOurQuestion has a client that makes a request while
-// one question waits for its answer. The request goes on when that has come.
+// one question waits for its answer. The request continues when that has come.
 func TestRequestOfAClientIsNoPartOfOurQuestion(t *testing.T) {
 	release := make(chan struct{})
 	local := dragoman.Funcs{OnCall: func(ctx context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {

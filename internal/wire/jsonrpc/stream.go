@@ -13,7 +13,7 @@ import (
 // returns how many bytes it has read beyond the last frame.
 type Stream interface {
 	// Read returns the next frame, whose memory is the caller's. After a
-	// *BadFrame the stream goes on; any other error ends it, io.EOF in good
+	// *BadFrame the stream continues; any other error ends it, io.EOF in good
 	// order.
 	Read() ([]byte, error)
 
@@ -42,7 +42,7 @@ func MessageOf(f Frame) *dragoman.Message {
 	return nil
 }
 
-// A BadFrame is an error after which the stream goes on.
+// A BadFrame is an error after which the stream continues.
 type BadFrame struct {
 	Err error
 
@@ -66,7 +66,7 @@ type Options struct {
 	// Limits bounds the messages that are read.
 	Limits dragoman.Limits
 
-	// MaxCalls is how many calls may be under way, and how many requests may
+	// MaxCalls is how many calls may be in flight, and how many requests may
 	// be served. Zero means DefaultMaxCalls.
 	MaxCalls int
 
@@ -75,14 +75,14 @@ type Options struct {
 	MaxQueue int
 
 	// Stall is how long one write may take before the other side counts as not
-	// reading and the conversation is ended. Zero means for ever.
+	// reading and the conversation is ended. Zero means no limit.
 	Stall time.Duration
 
 	// Server says that the other side is a client. Its requests and log messages
 	// are no part of what we ask it, and frames that are no message are answered
 	// with an error. Without it they are skipped, bytes that are not UTF-8 are
 	// replaced by U+FFFD, and a request or log message belongs to the only call
-	// under way.
+	// in progress.
 	Server bool
 
 	// Queued says that a write may take long, as when each message is an HTTP

@@ -113,7 +113,7 @@ const (
 // inlineServing lets the goroutine that reads serve requests as long as they are quick.
 // To hand the reading over for each costs more than such a request does: another thread
 // has to be woken. If one takes longer after all, another goroutine takes over the
-// reading, after two intervals of watchReader at most, and the row begins anew.
+// reading, after two intervals of watchReader at most, and the row starts over.
 type inlineServing struct {
 	row     atomic.Int32  // quick requests in a row
 	epoch   atomic.Uint64 // odd while the goroutine that reads serves a request

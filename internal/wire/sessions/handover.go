@@ -40,7 +40,7 @@ type Records[S any] struct {
 	saving   sync.Mutex // held while it is recorded which sessions are in use
 
 	mu        sync.Mutex
-	adoptions map[string]*syncs.Flight[S] // under way
+	adoptions map[string]*syncs.Flight[S] // in progress
 	recorders map[*Recorder]struct{}      // of sessions that are open
 	timer     *time.Timer                 // of saveUse; nil if there are no recorders
 }

@@ -16,7 +16,7 @@ import (
 // What is remembered of a session is bounded.
 const (
 	// MaxSubscriptions is how many subscriptions are remembered. The client has to make
-	// those beyond anew itself.
+	// those beyond again itself.
 	MaxSubscriptions = 1024
 
 	// MaxSubscriptionBytes bounds the length of all their URIs.
@@ -143,7 +143,7 @@ func (m *Memory) Missed() protocol.Interest {
 	return missed
 }
 
-// Replay opens the session anew on another server: it repeats the handshake, the log
+// Replay opens the session again on another server: it repeats the handshake, the log
 // level and the subscriptions, under ids of newID. accept looks at the answer to the
 // handshake before the rest is sent; an error of it ends the replay. What the server
 // does not take any more is logged. A Memory that knows nothing has nothing to replay.

@@ -125,7 +125,7 @@ func TestReplayOfASessionThatWasNeverOpenedSendsNothing(t *testing.T) {
 	}
 }
 
-func TestReplayGoesOnAfterARefusalAndEndsWithAFailure(t *testing.T) {
+func TestReplayContinuesAfterARefusalAndEndsWithAFailure(t *testing.T) {
 	refused := new(dragoman.Error)
 	no := errors.New("another server")
 	for _, c := range []struct {

@@ -16,7 +16,7 @@ import (
 const maxNamed = 256
 
 var (
-	errRestarted = errors.New("the gateway was restarted while the request was under way")
+	errRestarted = errors.New("the gateway was restarted while the request was in flight")
 
 	nameCode = base32.StdEncoding.WithPadding(base32.NoPadding)
 )

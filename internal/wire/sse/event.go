@@ -25,7 +25,7 @@ type Event struct {
 	// standard, but its id and retry count.
 	Data []byte
 
-	// Retry is how many milliseconds to wait before connecting anew. Zero means
+	// Retry is how many milliseconds to wait before connecting again. Zero means
 	// that the event does not say; a reader turns a zero on the wire into one.
 	Retry int
 }

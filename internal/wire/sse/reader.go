@@ -224,7 +224,7 @@ func (r *Reader) keepHead(data, line []byte) {
 }
 
 // Skip passes over the rest of an event for which Next has returned
-// [dragoman.ErrTooLarge], so that Next can go on. It returns the beginning of
+// [dragoman.ErrTooLarge], so that Next can continue. It returns the beginning of
 // the event's data and the end of its last line. If the rest has more than limit
 // bytes, it gives up with the same error.
 func (r *Reader) Skip(limit int) (head, tail []byte, err error) {

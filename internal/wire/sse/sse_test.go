@@ -217,7 +217,7 @@ func TestReaderThatDoesNotReadIsCut(t *testing.T) {
 			t.Error("1000 MiB were written to nobody")
 		}
 	case <-time.After(30 * time.Second):
-		t.Error("the write goes on")
+		t.Error("the write continues")
 	}
 }
 

@@ -88,7 +88,7 @@ func (s *Writer) arm() bool {
 	return !s.cut
 }
 
-// Abort makes a write that is under way, and every later one, fail at once. Any
+// Abort makes a write that is in progress, and every later one, fail immediately. Any
 // goroutine may call it, as long as the handler of the request has not returned.
 func (s *Writer) Abort() {
 	s.mu.Lock()
@@ -98,7 +98,7 @@ func (s *Writer) Abort() {
 }
 
 // CloseConn ends the connection in good order while the handler of the request
-// goes on, and reports whether it could: only HTTP/1.1 lets go of a connection.
+// continues, and reports whether it could: only HTTP/1.1 lets go of a connection.
 func (s *Writer) CloseConn() bool {
 	conn, _, err := s.rc.Hijack()
 	if err != nil {

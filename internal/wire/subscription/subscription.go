@@ -271,7 +271,7 @@ func (s *Subscription) awaitAck(l *sent) error {
 			return nil
 		case <-l.Ended:
 			select {
-			case l.ack = <-l.Acked: // both at once: there is nothing to subscribe to
+			case l.ack = <-l.Acked: // both are ready: there is nothing to subscribe to
 				return nil
 			default:
 			}

@@ -286,7 +286,7 @@ func TestDeferredChangesAreBounded(t *testing.T) {
 			t.Errorf("notified %.100q while two listens overlap", got)
 		}
 		if first.updated("x:/last"); g.received() != "resources/updatedx:/last" {
-			t.Error("what exceeds the limit is not notified at once")
+			t.Error("changes beyond the limit are not notified immediately")
 		}
 		second.ack(second.want)
 		time.Sleep(time.Second)

@@ -42,7 +42,7 @@ var (
 	ErrForeign = errors.New("was given out by another instance of the gateway, or has been altered")
 )
 
-// A Sealer seals values. Any number of goroutines may use it at once.
+// A Sealer seals values. It is safe for concurrent use.
 type Sealer struct {
 	aead     cipher.AEAD
 	instance string
@@ -65,7 +65,7 @@ func NewSealer(key []byte, instance string) *Sealer {
 func (s *Sealer) Seal(purpose, principal string, value any) string {
 	plain, err := json.Marshal(value)
 	if err != nil {
-		panic(err) // values are of our own types, which encode
+		panic(err) // values are structs that always encode
 	}
 	sealed := s.aead.Seal([]byte(s.instance), nil, plain, s.bound(purpose, principal)) // #nosec G407 -- the cipher makes its nonce: NewGCMWithRandomNonce
 	return base64.RawURLEncoding.EncodeToString(sealed)
@@ -103,7 +103,7 @@ func join(to []byte, parts ...string) []byte {
 	return to
 }
 
-// A Tag shows that a text was given to a principal for a purpose, to who has the key.
+// A Tag proves to the holder of the key that a text was given to a principal for a purpose.
 type Tag [16]byte
 
 // TagOf returns the tag of a text.

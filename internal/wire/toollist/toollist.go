@@ -91,11 +91,11 @@ type entry struct {
 	until time.Time
 }
 
-// Get returns the list that counts for a caller, and fetches it if there is none. name is the tool that is needed, of
+// Get returns the list for a caller, and fetches it if it is not cached. name is the tool that is needed, of
 // which alone the list may be; "" stands for all.
 // meta is the _meta of the request for it; nil stands for that of a client of the
 // newest revision without capabilities. If a list that was known cannot be had
-// anew, it counts for an hour in all.
+// again, it counts for an hour in all.
 func (c *Cache) Get(ctx context.Context, caller *dragoman.Caller, name string, meta json.RawMessage, fetch Fetch) (*List, error) {
 	if c.Lister != nil {
 		return c.Lister.ToolList(ctx, caller, meta, name, nil)
@@ -190,7 +190,7 @@ func (c *Cache) Len() int {
 	return len(c.callers)
 }
 
-// viewOf returns what tells a caller from others that may get another list. All who are nil are one.
+// viewOf returns the key under which the list of a caller is cached. All nil callers share one.
 func viewOf(caller *dragoman.Caller) string {
 	if caller == nil {
 		return ""

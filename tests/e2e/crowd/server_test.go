@@ -133,7 +133,7 @@ func (h *httpHost) vanish() {
 	_ = h.http.Close()
 	<-h.served
 	ctx, cancel := context.WithCancel(context.Background())
-	cancel() // nobody waits for calls under way
+	cancel() // calls in flight are not waited for
 	_ = h.endpoint.Shutdown(ctx)
 	_ = h.server.server.Close()
 }

@@ -66,7 +66,7 @@ type outcome struct {
 	err  error
 }
 
-// failed fails the test unless err is an error of ours.
+// failed fails the test unless err is an error of Dragoman.
 func (s *fixture) failed(err error, code int, result string) {
 	s.t.Helper()
 	got, what := gatewaytest.Outcome(err)
@@ -79,7 +79,7 @@ func (s *fixture) failed(err error, code int, result string) {
 }
 
 // works fails the test unless requests are answered, in time. Those that are sent
-// before anybody can know of an accident may be lost, which the client is told.
+// before a failure can be noticed may be lost, and the client gets an error.
 func (s *fixture) works() {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.ctx, patience)

@@ -25,7 +25,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/transport/stdio"
 )
 
-// A job is what somebody has under way in one conversation.
+// A job is what a user has in flight on one connection.
 type job struct {
 	*conversation
 	journal fault.Journal
@@ -38,7 +38,7 @@ type job struct {
 	follows bool   // it is told of a resource
 }
 
-// start does everything that leaves an id, and leaves it under way.
+// start does everything that leaves an id, and leaves it in progress.
 func (p *party) start(d *endpoint, m *meeting, word string, follow bool) *job {
 	p.Helper()
 	j := &job{conversation: p.enter(d, m.server, ""), journal: m.journal, word: word, key: p.Name() + " " + d.String() + " " + word}
@@ -105,7 +105,7 @@ func (j *job) askTwice(m *meeting) {
 	}
 	if !strings.Contains(first, "Step 1") {
 		if j.asking = 0; !m.deaf() {
-			j.Errorf("%s: nobody is asked: %s", j.endpoint, first)
+			j.Errorf("%s: no user is asked: %s", j.endpoint, first)
 		}
 		return
 	}
@@ -158,7 +158,7 @@ func member(text, name string) (value any) {
 	return m.Result[name]
 }
 
-// finish ends what is under way, as if nobody else were there.
+// finish ends what is in flight, as if there were no other users.
 func (j *job) finish() {
 	j.Helper()
 	j.journal.Write(fault.Released, j.key)
@@ -202,7 +202,7 @@ func (j *job) goesBack(word string) {
 	h := j.header.Clone()
 	h.Set(protocol.HeaderLastEventID, ids[0])
 	if got := j.raw(http.MethodGet, j.g.URL(j.server, j.endpoint.path), h, ""); !strings.Contains(got, word) {
-		j.Errorf("%s: a stream goes on with %s", j.endpoint, got)
+		j.Errorf("%s: a stream continues with %s", j.endpoint, got)
 	}
 }
 
@@ -523,7 +523,7 @@ func (p *party) overHTTP(m *meeting, jobs []*job) (places []place) {
 			add(name+" by its stream", http.MethodPost, at+"messages?sessionId=HERE", nil, bodies[name])
 		}
 		add("a stream", http.MethodGet, at+"mcp", session, "")
-		add("a stream that goes on", http.MethodGet, at+"mcp", with2(session, protocol.HeaderLastEventID, lastEvent), "")
+		add("a stream that continues", http.MethodGet, at+"mcp", with2(session, protocol.HeaderLastEventID, lastEvent), "")
 		add("an end", http.MethodDelete, at+"mcp", session, "")
 		add("an end of a stream", http.MethodDelete, at+"sse?sessionId=HERE", nil, "")
 	}

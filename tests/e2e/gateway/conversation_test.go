@@ -188,7 +188,7 @@ type conversation struct {
 
 	mu   sync.Mutex
 	got  []string      // messages; guarded by mu
-	more chan struct{} // closed and made anew with each; guarded by mu
+	more chan struct{} // closed and made again with each; guarded by mu
 	next int           // id of the last request
 }
 
@@ -270,7 +270,7 @@ func (v *conversation) await(what string, from int, is func(text string) bool) s
 		select {
 		case <-more:
 		case <-late:
-			v.Fatalf("%s: waited in vain for %s; got %q", v.endpoint, what, got)
+			v.Fatalf("%s: timed out waiting for %s; got %q", v.endpoint, what, got)
 		}
 	}
 }

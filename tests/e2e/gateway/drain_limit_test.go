@@ -38,7 +38,7 @@ func TestS47_DrainHasALimit(t *testing.T) {
 				calls, silent := s.calls(gatewaytest.Size(10, 6)), s.silent()
 				gatewaytest.Eventually(t, func() error {
 					if n := g.Status()[server].InFlight; n != len(calls)+len(silent) {
-						return fmt.Errorf("%d requests are under way", n)
+						return fmt.Errorf("%d requests are in flight", n)
 					}
 					return nil
 				})
@@ -97,7 +97,7 @@ func (s *fixture) silent() map[protocol.Era]<-chan ending {
 	}
 }
 
-// TestS47_OneServerIsDrainedToo ends "dragoman run" while calls are under way that do
+// TestS47_OneServerIsDrainedToo ends "dragoman run" while calls are in flight that do
 // not end.
 func TestS47_OneServerIsDrainedToo(t *testing.T) {
 	t.Parallel() // with a gateway of its own

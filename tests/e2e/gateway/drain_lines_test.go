@@ -66,7 +66,7 @@ func (s *fixture) lines(way lineCase, d dragoman.Dialer) ([]*gatewaytest.Client,
 }
 
 // TestS47_LinesAreDrainedToo ends the gateway while a call and a subscription are
-// under way on a line of JSON.
+// in progress on a line of JSON.
 func TestS47_LinesAreDrainedToo(t *testing.T) {
 	t.Parallel() // with a gateway of its own
 	for _, way := range lineCases {

@@ -17,7 +17,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// TestS47_DrainLetsCallsEnd ends the gateway while calls are under way and streams
+// TestS47_DrainLetsCallsEnd ends the gateway while calls are in flight and streams
 // are open.
 func TestS47_DrainLetsCallsEnd(t *testing.T) {
 	t.Parallel() // it mostly waits

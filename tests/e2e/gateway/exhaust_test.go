@@ -26,7 +26,7 @@ import (
 )
 
 // TestS41_OutOfDescriptors has more clients than there are files. The gateway lives,
-// says that a process cannot be started, and goes on when they have left. Clients that
+// says that a process cannot be started, and continues when they have left. Clients that
 // come to its sockets meanwhile, HTTP or lines, are served then.
 func TestS41_OutOfDescriptors(t *testing.T) {
 	t.Parallel() // it mostly waits

@@ -124,7 +124,7 @@ func (f *flood) room() {
 			if id == "" {
 				return fmt.Errorf("there is room for %d sessions, want %d", n, f.most)
 			}
-			defer func() { _, _, _, _ = f.send(http.MethodDelete, id, "") }() // or it has ended by itself
+			defer func() { _, _, _, _ = f.send(http.MethodDelete, id, "") }() // or it has ended
 		}
 		return nil
 	}); err != nil {
@@ -136,7 +136,7 @@ func (f *flood) room() {
 // begun since.
 func (f *flood) live(g *gatewaytest.Gateway) int64 {
 	f.Helper()
-	for until := len(g.Live()) + 2; len(g.Live()) < until; { // one may be under way
+	for until := len(g.Live()) + 2; len(g.Live()) < until; { // one may be in progress
 		f.probe(100) // an idle program does not tidy up
 	}
 	all := g.Live()
@@ -182,7 +182,7 @@ func TestS38_SessionFloodIsBounded(t *testing.T) {
 	f.probe(gatewaytest.Size(100_000, 1000))
 	close(stop)
 	<-done
-	first.delete(f.ctx) // or it has ended by itself
+	first.delete(f.ctx) // or it has ended
 	f.most = most
 	f.room()
 	gatewaytest.Eventually(t, func() error {

@@ -234,9 +234,9 @@ func TestS21_CompressedAnswersAreInflatedUpToTheLimit(t *testing.T) {
 	}
 }
 
-// TestS28_NothingOfTheClientGoesOn looks at what a server gets, and sends the gateway
+// TestS28_NothingOfTheClientContinues looks at what a server gets, and sends the gateway
 // elsewhere.
-func TestS28_NothingOfTheClientGoesOn(t *testing.T) {
+func TestS28_NothingOfTheClientContinues(t *testing.T) {
 	t.Parallel() // with a gateway of its own
 	for _, mode := range []string{fault.Legacy, fault.Modern} {
 		t.Run(mode+" server", func(t *testing.T) {
@@ -433,7 +433,7 @@ func TestS09_AnswersWithoutAnEndAreCut(t *testing.T) {
 			}
 			recovers(ctx, t, c)
 			if after := who(ctx, t, c); after.PID == before.PID {
-				t.Error("the process that writes for ever lives")
+				t.Error("the process that writes forever lives")
 			}
 		})
 	}

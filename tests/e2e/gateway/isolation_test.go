@@ -163,7 +163,7 @@ func socketAlike(t *testing.T, g *gatewaytest.Gateway, name string) *alike {
 	}}
 }
 
-// TestS23_OneIDTwiceAtOnceInOneSession has four requests with one id under way in a session:
+// TestS23_OneIDTwiceAtOnceInOneSession has four requests with one id in flight in a session:
 // one is answered, and each other one too or refused, never with what is another's.
 func TestS23_OneIDTwiceAtOnceInOneSession(t *testing.T) {
 	t.Parallel() // with a gateway of its own

@@ -212,9 +212,9 @@ func webPage(t *testing.T) string {
 	return web.URL
 }
 
-// TestS43_LostSessionIsOpenedAnew has an HTTP server forget its sessions. What only
+// TestS43_LostSessionIsOpenedAgain has an HTTP server forget its sessions. What only
 // reads does not notice, and nothing is carried out twice.
-func TestS43_LostSessionIsOpenedAnew(t *testing.T) {
+func TestS43_LostSessionIsOpenedAgain(t *testing.T) {
 	t.Parallel() // with a gateway of its own
 	j := newJournal(t)
 	first, second := remote(t, fault.Legacy, j), remote(t, fault.Legacy, j)

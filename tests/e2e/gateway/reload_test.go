@@ -50,8 +50,8 @@ func TestS48_ReloadTouchesOnlyWhatChanged_Pain32(t *testing.T) {
 			reload(object{"servers": object{"a": a}, "lisen": "x"}, "lisen")
 			echoes(ctx, t, enter(ctx, t, g, "b", gatewaytest.HTTP, era), "still there")
 
-			// A server with an error goes on as it was.
-			reload(object{"servers": object{"a": with(a, object{"comand": "x"}), "b": b, "c": c}}, "goes on as it was")
+			// A server with an error continues as it was.
+			reload(object{"servers": object{"a": with(a, object{"comand": "x"}), "b": b, "c": c}}, "continues as it was")
 			echoes(ctx, t, onA, "still there")
 
 			// B changes, C goes.

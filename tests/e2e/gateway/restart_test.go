@@ -26,7 +26,7 @@ func again(t *testing.T, g *gatewaytest.Gateway, config object) *gatewaytest.Gat
 }
 
 // TestPain2_SessionsOutliveARestart restarts the gateway, in order and by force. With
-// a directory for state its clients do not notice; without one they are told by 404,
+// a directory for state its clients do not notice; without one they are notified by 404,
 // as the protocol wants it.
 func TestPain2_SessionsOutliveARestart(t *testing.T) {
 	t.Parallel() // with a gateway of its own
@@ -68,7 +68,7 @@ func TestPain2_SessionsOutliveARestart(t *testing.T) {
 }
 
 // TestPain2_SubscriptionsOutliveARestart kills the gateway. The client of a session that has
-// subscribed is told that the resource may have changed meanwhile, and of changes from then on.
+// subscribed is notified that the resource may have changed meanwhile, and of changes from then on.
 func TestPain2_SubscriptionsOutliveARestart(t *testing.T) {
 	t.Parallel() // with gateways of its own
 	for _, mode := range []string{fault.Legacy, fault.Modern} {
@@ -94,12 +94,12 @@ func TestPain2_SubscriptionsOutliveARestart(t *testing.T) {
 				defer stream.Body.Close()
 				events := newEvents(stream.Body)
 				for id := 3; id < 5; id++ {
-					for told := false; !told; {
+					for notified := false; !notified; {
 						e, err := events.next()
 						if err != nil {
 							t.Fatal(err)
 						}
-						told = strings.Contains(e.data, protocol.NoteResourceUpdated) && strings.Contains(e.data, watched)
+						notified = strings.Contains(e.data, protocol.NoteResourceUpdated) && strings.Contains(e.data, watched)
 					}
 					_ = read(t, v.call(ctx, id, "update_resource", nil))
 				}
@@ -126,7 +126,7 @@ func (v *session) delete(ctx context.Context) int {
 
 // TestS49_StreamsAreResumedAfterARestart kills the gateway in the middle of a call
 // that tells its progress. Whoever comes back gets what was logged, in order and once,
-// and is told that the call was lost.
+// and is notified that the call was lost.
 func TestS49_StreamsAreResumedAfterARestart(t *testing.T) {
 	t.Parallel() // with a gateway of its own
 	j := newJournal(t)
@@ -188,7 +188,7 @@ func TestS49_StreamsAreResumedAfterARestart(t *testing.T) {
 }
 
 // TestS49_TrimmedStreamsAreRefused has a stream that is longer than what is kept of
-// it. Whoever comes back for what is gone is told, before a restart and after it:
+// it. Whoever comes back for what is gone is notified, before a restart and after it:
 // nobody gets a stream with a hole.
 func TestS49_TrimmedStreamsAreRefused(t *testing.T) {
 	t.Parallel()           // with a gateway of its own

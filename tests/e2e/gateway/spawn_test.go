@@ -212,7 +212,7 @@ func TestS36_ShorterListEndsWhatRuns(t *testing.T) {
 	g.Write(object{"servers": servers, "commands": []string{"/usr/bin/true"}})
 	g.Signal(syscall.SIGHUP)
 	if line := g.Await("server configuration has errors"); !strings.Contains(line, "is left out") {
-		t.Errorf("it goes on: %s", line)
+		t.Errorf("it continues: %s", line)
 	}
 	if err := gatewaytest.Until(gatewaytest.Patience, func() error { return gatewaytest.Gone(processes(j)...) }); err != nil {
 		t.Error(err)

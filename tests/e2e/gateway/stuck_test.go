@@ -15,7 +15,7 @@ import (
 	"github.com/dragoman-mcp/dragoman/protocol"
 )
 
-// TestS40_StoppedServerHoldsUpNobody stops a server's process and lets it go on. What
+// TestS40_StoppedServerHoldsUpNobody stops a server's process and lets it continue. What
 // nobody waits for any more is cancelled then, and answers come too late for anybody.
 func TestS40_StoppedServerHoldsUpNobody(t *testing.T) {
 	t.Parallel()                    // it mostly waits

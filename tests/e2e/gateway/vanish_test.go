@@ -90,7 +90,7 @@ func TestS45_VanishedClientsAreNoticed(t *testing.T) {
 	must(t, "nft", "flush", "ruleset")
 	v.mustEcho(ctx, 2) // the session lives on
 	if len(j.Of(fault.Cancelled, t.Name())) != 1 {
-		t.Error("the call of a modern client that vanished goes on")
+		t.Error("the call of a modern client that vanished continues")
 	}
 }
 

@@ -170,7 +170,7 @@ func awaitStatus(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for limit := time.Now().Add(soon); !is(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(limit) {
-			t.Fatalf("waited in vain for this: %s", what)
+			t.Fatalf("timed out waiting for: %s", what)
 		}
 	}
 }

@@ -102,7 +102,7 @@ func TestErrorsAdvise(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	nobody := "http://" + gone.Addr().String()
+	free := "http://" + gone.Addr().String()
 	_ = gone.Close()
 	const authority = "trust its authority: by --ca-file FILE, tls.ca in a configuration, or the variable SSL_CERT_FILE"
 	private, plain := certified(t, "private.example", tomorrow, "127.0.0.1", "a.example"), strings.TrimPrefix(at, "http")
@@ -137,8 +137,8 @@ func TestErrorsAdvise(t *testing.T) {
 		"TLS where plain HTTP is":         {"https" + plain, nil, protocol.CodeUnavailable, []string{"speaks plain HTTP, but the URL says https://; begin the URL with http://"}},
 		"TLS where a plain socket is":     {"wss" + plain, nil, protocol.CodeUnavailable, []string{"speaks plain HTTP, but the URL says wss://; begin the URL with ws://"}},
 		"unknown host":                    {"http://no-such-host.invalid/mcp", []string{"--allow-http"}, protocol.CodeUnavailable, []string{"no-such-host.invalid", "DNS of this machine"}},
-		"nobody":                          {nobody, nil, protocol.CodeUnavailable, []string{"nothing listens at " + strings.TrimPrefix(nobody, "http://") + " (connection refused); check that the server is running, and the host and the port"}},
-		"no proxy":                        {"http://mcp.example.com", []string{"--allow-http", "--proxy", nobody}, protocol.CodeUnavailable, []string{"the proxy cannot be reached", "check the proxy: --proxy"}},
+		"no listener":                     {free, nil, protocol.CodeUnavailable, []string{"nothing listens at " + strings.TrimPrefix(free, "http://") + " (connection refused); check that the server is running, and the host and the port"}},
+		"no proxy":                        {"http://mcp.example.com", []string{"--allow-http", "--proxy", free}, protocol.CodeUnavailable, []string{"the proxy cannot be reached", "check the proxy: --proxy"}},
 		"no answer in time":               {silent(t), []string{"--connect-timeout", "1"}, protocol.CodeTimeout, []string{"does not answer within 1s; allow more time by --connect-timeout, or by connectTimeout in a configuration"}},
 		"no answer in time, of a child":   {"", []string{"--connect-timeout", "1s", "--", "sleep", "100"}, protocol.CodeTimeout, []string{"does not answer within 1s; allow more time by --connect-timeout"}},
 	} {
@@ -226,7 +226,7 @@ func TestScopesThatAreMissingAreNamedWithWhatToDo(t *testing.T) {
 			t.Errorf("%q: status %d, %v, a program gets %s", command, status, err, stderr)
 		}
 	}
-	// Of a refusal that is about something else nobody is told to sign in.
+	// Of a refusal that is about something else does not lead to a sign-in.
 	if _, stderr, status := runMain(t, "", "tools", strings.TrimSuffix(at, "scopes")+"403"); status != term.ExitAuthorization || !strings.Contains(stderr, "403 Forbidden: not your tenant") || strings.Contains(stderr, "scope") {
 		t.Errorf("403 without a challenge: status %d, %s", status, stderr)
 	}

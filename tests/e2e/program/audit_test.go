@@ -42,7 +42,7 @@ func callTool(base, tool, header string) int {
 	return resp.StatusCode
 }
 
-// A process that is killed in the middle leaves a log that the next one goes on with, and what
+// A process that is killed in the middle leaves a log that the next one continues with, and what
 // was answered some time before the kill is in it.
 func TestAuditLogOutlivesAKill(t *testing.T) {
 	t.Parallel()

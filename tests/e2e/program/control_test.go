@@ -34,7 +34,7 @@ func TestGatewaysAreToldApartByTheirFiles(t *testing.T) {
 		} else if _, stderr, status := runMain(t, "", args...); status != term.ExitUsage || !strings.Contains(stderr, "2 gateways are running; name the file or the server of one, or its socket:\n  ") || !strings.Contains(stderr, "\n  "+f.path+" (process ") || !strings.Contains(stderr, "\n  "+other.path+" (process ") || !strings.Contains(stderr, "  --socket /") {
 			t.Errorf("%q: status %d, %s", args, status, stderr)
 		}
-		if args[0] == "tap" { // which goes on
+		if args[0] == "tap" { // which continues
 			p := startMain(t, append(args, f.path, "--record", filepath.Join(t.TempDir(), "record"))...)
 			p.await("looking on")
 			if status := p.stop(os.Interrupt); status != 0 {

@@ -57,7 +57,7 @@ func TestServiceManagerHearsOfReadyReloadAndStop(t *testing.T) {
 	if status, _ := get(t, strings.TrimSuffix(p.place("http://"), gateway.MCPPath)+gateway.HealthPath); status != 200 {
 		t.Errorf("it reports that it is ready, and /healthz answers %d", status)
 	}
-	f.write("servers: {}\n") // which is refused, and the gateway goes on
+	f.write("servers: {}\n") // which is refused, and the gateway continues
 	if err := p.cmd.Process.Signal(syscall.SIGHUP); err != nil {
 		t.Fatal(err)
 	}

@@ -29,7 +29,7 @@ type process struct {
 
 	mu     sync.Mutex
 	stderr bytes.Buffer
-	wrote  chan struct{} // is closed and made anew with each write to stderr
+	wrote  chan struct{} // is closed and made again with each write to stderr
 }
 
 // startMain starts the command. It is killed at the end of the test.

@@ -147,7 +147,7 @@ func TestATerminalGetsShortLinesInColours(t *testing.T) {
 	}
 }
 
-func TestStatusIsDrawnAnewOnATerminal(t *testing.T) {
+func TestStatusIsDrawnAgainOnATerminal(t *testing.T) {
 	t.Parallel()
 	f := newFile(t, "servers: {one: "+child(t, "modern")+"}")
 	p := startMain(t, "serve", f.path, "--listen", "127.0.0.1:0")
@@ -157,7 +157,7 @@ func TestStatusIsDrawnAnewOnATerminal(t *testing.T) {
 	v.await("\x1b[H\x1b[2J")
 	for limit := time.Now().Add(soon); strings.Count(v.await("NAME"), "\x1b[H\x1b[2J") < 3; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(limit) {
-			t.Fatal("it is not drawn anew")
+			t.Fatal("it is not drawn again")
 		}
 	}
 }

@@ -126,7 +126,7 @@ func TestServeServesAFileAndIsControlledOverItsSocket(t *testing.T) {
 	}
 	f.write("servers: {old: {comand: x}, more: " + child(t, "modern") + "}")
 	text, stderr, status := runMain(t, "", "reload", f.path)
-	if !strings.Contains(text, "old goes on as it was configured before") || !strings.Contains(text, `did you mean "command"`) {
+	if !strings.Contains(text, "old continues as it was configured before") || !strings.Contains(text, `did you mean "command"`) {
 		t.Errorf("with an error of a server, reload prints\n%s", text)
 	}
 	if status != term.ExitOther || !strings.Contains(stderr, "the configuration of 1 server has errors; the rest is in force") {

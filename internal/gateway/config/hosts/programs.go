@@ -44,7 +44,7 @@ type Directories struct {
 	Project string
 }
 
-// UserDirectories returns those of who runs this process.
+// UserDirectories returns the directories of the user who runs this process.
 func UserDirectories() (*Directories, error) {
 	d := &Directories{OS: runtime.GOOS, Getenv: os.Getenv}
 	var err error

@@ -37,7 +37,7 @@ func TestAMemberIsPutInAndAllElseStays(t *testing.T) {
 		{"in place of an old one of YAML", "a.yaml", "s:\n  new:\n    url: y\n    # of it\n  # of b\n  b: {}\n", "s:\n  new:\n    command: x\n    args: [-y, a b]\n  # of b\n  b: {}\n"},
 		{"nothing in YAML", "a.yaml", "s: # none\nb: 1\n", "s: # none\n  new:\n    command: x\n    args: [-y, a b]\nb: 1\n"},
 		{"an empty mapping of YAML", "a.yaml", "b: 1\ns: {}", "b: 1\ns:\n  new:\n    command: x\n    args: [-y, a b]\n"},
-		{"braces of YAML, which are written anew", "a.yaml", "# top\ns: {b: 1} # one\n", "# top\ns: {b: 1, new: {command: x, args: [-y, a b]}} # one\n"},
+		{"braces of YAML, which are written again", "a.yaml", "# top\ns: {b: 1} # one\n", "# top\ns: {b: 1, new: {command: x, args: [-y, a b]}} # one\n"},
 
 		{"an empty TOML file", "a.toml", "", "[s.new]\ncommand = \"x\"\nargs = [\"-y\", \"a b\"]\n"},
 		{"behind all of TOML", "a.toml", "a = 1 # one\n\n[s.b]\nc = 2\n\n", "a = 1 # one\n\n[s.b]\nc = 2\n\n[s.new]\ncommand = \"x\"\nargs = [\"-y\", \"a b\"]\n"},

@@ -8,7 +8,7 @@ import (
 )
 
 // putYAML splices the lines of a member into YAML. A mapping in braces has no lines of
-// its own: then the whole file is written anew, with its comments.
+// its own: then the whole file is written again, with its comments.
 func putYAML(src *Source, text string, path []string, m Member) (string, error) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal([]byte(text), &doc); err != nil {

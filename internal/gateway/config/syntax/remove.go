@@ -144,7 +144,7 @@ func commentsAbove(text string, line int, indent string) int {
 }
 
 // removeYAML cuts the lines of a member out of YAML. A mapping in braces has no lines of its own: then
-// the whole file is written anew, with its comments.
+// the whole file is written again, with its comments.
 func removeYAML(text string, path []string, key string) (string, error) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal([]byte(text), &doc); err != nil {

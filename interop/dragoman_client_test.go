@@ -25,9 +25,9 @@ var canAll = object{
 	"elicitation": object{"form": object{}, "url": object{}},
 }
 
-// ours is our client, most often with a server of others in a child process. As a Peer it
+// A dragomanClient is a client of this module, most often of a foreign server in a child process. As a Peer it
 // takes the notifications and requests of the server, within calls and apart from them.
-type ours struct {
+type dragomanClient struct {
 	*session
 	t     *testing.T
 	conn  dragoman.Conn
@@ -44,9 +44,9 @@ type ours struct {
 }
 
 // dial reaches a server, or starts it, and says nothing.
-func dial(t *testing.T, server dragoman.Dialer) *ours {
+func dial(t *testing.T, server dragoman.Dialer) *dragomanClient {
 	t.Helper()
-	c := &ours{session: &session{notes: newNotifications()}, t: t, name: "dragoman", caps: canAll, asked: make(map[string]int)}
+	c := &dragomanClient{session: &session{notes: newNotifications()}, t: t, name: "dragoman", caps: canAll, asked: make(map[string]int)}
 	c.sdkClient = c
 	conn, err := server.Dial(t.Context(), c)
 	if err != nil {
@@ -64,7 +64,7 @@ func dial(t *testing.T, server dragoman.Dialer) *ours {
 
 // begin reaches a server, or starts it, and begins a conversation in a revision. It returns the
 // result with which the server introduces itself.
-func begin(t *testing.T, server dragoman.Dialer, rev protocol.Revision) (*ours, object) {
+func begin(t *testing.T, server dragoman.Dialer, rev protocol.Revision) (*dragomanClient, object) {
 	t.Helper()
 	c := dial(t, server)
 	hello := c.begin(rev)
@@ -72,7 +72,7 @@ func begin(t *testing.T, server dragoman.Dialer, rev protocol.Revision) (*ours, 
 }
 
 // begin begins the conversation in a revision.
-func (c *ours) begin(rev protocol.Revision) object {
+func (c *dragomanClient) begin(rev protocol.Revision) object {
 	c.t.Helper()
 	c.rev = rev
 	if rev.HasSessions() {
@@ -82,7 +82,7 @@ func (c *ours) begin(rev protocol.Revision) object {
 }
 
 // initialize makes the handshake of the legacy era.
-func (c *ours) initialize() object {
+func (c *dragomanClient) initialize() object {
 	c.t.Helper()
 	result := c.want(protocol.MethodInitialize, object{
 		"protocolVersion": c.rev.String(), "capabilities": c.caps,
@@ -96,7 +96,7 @@ func (c *ours) initialize() object {
 }
 
 // Call answers a question of the server.
-func (c *ours) Call(ctx context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
+func (c *dragomanClient) Call(ctx context.Context, req *dragoman.Message, _ dragoman.Peer) (*dragoman.Message, error) {
 	var params object
 	if err := req.Decode(&params); err != nil {
 		return nil, err
@@ -109,7 +109,7 @@ func (c *ours) Call(ctx context.Context, req *dragoman.Message, _ dragoman.Peer)
 }
 
 // reply answers a question in either era.
-func (c *ours) reply(ctx context.Context, method string, params object) (object, error) {
+func (c *dragomanClient) reply(ctx context.Context, method string, params object) (object, error) {
 	c.mu.Lock()
 	c.asked[method]++
 	c.mu.Unlock()
@@ -120,19 +120,19 @@ func (c *ours) reply(ctx context.Context, method string, params object) (object,
 }
 
 // Notify takes what the server tells.
-func (c *ours) Notify(_ context.Context, note *dragoman.Message) error {
+func (c *dragomanClient) Notify(_ context.Context, note *dragoman.Message) error {
 	c.notes.add(note.Method(), note.Params())
 	return nil
 }
 
 // questions returns how often the server asked a method.
-func (c *ours) questions(method string) int {
+func (c *dragomanClient) questions(method string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.asked[method]
 }
 
-func (c *ours) tell(method string, params any) {
+func (c *dragomanClient) tell(method string, params any) {
 	c.t.Helper()
 	note, err := dragoman.NewNotification(method, params)
 	if err != nil {
@@ -144,7 +144,7 @@ func (c *ours) tell(method string, params any) {
 }
 
 // request makes a request of the conversation's era.
-func (c *ours) request(method string, params object) *dragoman.Message {
+func (c *dragomanClient) request(method string, params object) *dragoman.Message {
 	c.t.Helper()
 	params = maps.Clone(params)
 	if !c.rev.HasSessions() {
@@ -175,7 +175,7 @@ func (c *ours) request(method string, params object) *dragoman.Message {
 }
 
 // send sends one request and returns its response.
-func (c *ours) send(ctx context.Context, method string, params object) (*dragoman.Message, error) {
+func (c *dragomanClient) send(ctx context.Context, method string, params object) (*dragoman.Message, error) {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(ctx, 3*patience)
 	defer cancel()
@@ -189,7 +189,7 @@ func (c *ours) send(ctx context.Context, method string, params object) (*dragoma
 
 // exchange sends a request, and sends it again with answers as long as the
 // server wants input.
-func (c *ours) exchange(ctx context.Context, method string, params object) (*dragoman.Message, error) {
+func (c *dragomanClient) exchange(ctx context.Context, method string, params object) (*dragoman.Message, error) {
 	c.t.Helper()
 	for range 5 {
 		resp, err := c.send(ctx, method, params)
@@ -202,7 +202,7 @@ func (c *ours) exchange(ctx context.Context, method string, params object) (*dra
 }
 
 // nextRound returns params with the input that a response asks for.
-func (c *ours) nextRound(resp *dragoman.Message, params object) object {
+func (c *dragomanClient) nextRound(resp *dragoman.Message, params object) object {
 	c.t.Helper()
 	asked := decode[struct {
 		InputRequests map[string]struct {
@@ -229,7 +229,7 @@ func (c *ours) nextRound(resp *dragoman.Message, params object) object {
 }
 
 // want is exchange for requests that succeed. It returns the result.
-func (c *ours) want(method string, params object) object {
+func (c *dragomanClient) want(method string, params object) object {
 	c.t.Helper()
 	resp, err := c.exchange(c.t.Context(), method, params)
 	if err == nil && resp.IsError() {
@@ -242,7 +242,7 @@ func (c *ours) want(method string, params object) object {
 }
 
 // wantError is exchange for requests that fail.
-func (c *ours) wantError(code int, method string, params object) {
+func (c *dragomanClient) wantError(code int, method string, params object) {
 	c.t.Helper()
 	resp, err := c.exchange(c.t.Context(), method, params)
 	if err != nil {
@@ -254,7 +254,7 @@ func (c *ours) wantError(code int, method string, params object) {
 }
 
 // list returns the entries of all pages of a list.
-func (c *ours) list(method, member string) []object {
+func (c *dragomanClient) list(method, member string) []object {
 	c.t.Helper()
 	var all []object
 	params := object{}
@@ -271,7 +271,7 @@ func (c *ours) list(method, member string) []object {
 	return nil
 }
 
-func (c *ours) tools(context.Context) ([]string, error) {
+func (c *dragomanClient) tools(context.Context) ([]string, error) {
 	c.t.Helper()
 	var names []string
 	for _, tool := range c.list(protocol.MethodListTools, "tools") {
@@ -280,7 +280,7 @@ func (c *ours) tools(context.Context) ([]string, error) {
 	return names, nil
 }
 
-func (c *ours) call(ctx context.Context, name string, args object, token string) (any, error) {
+func (c *dragomanClient) call(ctx context.Context, name string, args object, token string) (any, error) {
 	c.t.Helper()
 	params := object{"name": name}
 	if args != nil {
@@ -307,7 +307,7 @@ var methods = map[string]string{
 	"subscribeResource": protocol.MethodSubscribe, "unsubscribeResource": protocol.MethodUnsubscribe,
 }
 
-func (c *ours) do(ctx context.Context, method string, params object) (json.RawMessage, error) {
+func (c *dragomanClient) do(ctx context.Context, method string, params object) (json.RawMessage, error) {
 	if method == "listen" {
 		c.t.Cleanup(c.listen(params))
 		return json.RawMessage("{}"), nil
@@ -323,7 +323,7 @@ func (c *ours) do(ctx context.Context, method string, params object) (json.RawMe
 }
 
 // logs asks for log messages of all levels.
-func (c *ours) logs() {
+func (c *dragomanClient) logs() {
 	c.t.Helper()
 	if c.rev.HasSessions() {
 		c.want(protocol.MethodSetLevel, object{"level": "debug"})
@@ -333,14 +333,14 @@ func (c *ours) logs() {
 }
 
 // tool calls a tool that succeeds and has no arguments.
-func (c *ours) tool(name string) {
+func (c *dragomanClient) tool(name string) {
 	c.t.Helper()
 	c.want(protocol.MethodCallTool, object{"name": name, "arguments": object{}})
 }
 
 // callAll calls every tool of a server, with the arguments of its row or such
 // as its schema allows.
-func (c *ours) callAll(rows map[string]expected) {
+func (c *dragomanClient) callAll(rows map[string]expected) {
 	c.t.Helper()
 	tools := c.list(protocol.MethodListTools, "tools")
 	for _, tool := range tools {
@@ -365,7 +365,7 @@ func (c *ours) callAll(rows map[string]expected) {
 }
 
 // callLost calls a tool whose result is lost.
-func (c *ours) callLost(name string) {
+func (c *dragomanClient) callLost(name string) {
 	c.t.Helper()
 	req, err := dragoman.NewRequest(dragoman.IntID(c.ids.Add(1)), protocol.MethodCallTool, object{"name": name, "arguments": object{}})
 	if err != nil {
@@ -377,7 +377,7 @@ func (c *ours) callLost(name string) {
 }
 
 // readAll reads all resources that are listed. It returns how many there are.
-func (c *ours) readAll() int {
+func (c *dragomanClient) readAll() int {
 	c.t.Helper()
 	list := c.list(protocol.MethodListResources, "resources")
 	for _, r := range list {
@@ -391,7 +391,7 @@ func (c *ours) readAll() int {
 
 // promptAll gets all prompts that are listed; known has the arguments that may
 // not be just anything. It returns how many there are.
-func (c *ours) promptAll(known object) int {
+func (c *dragomanClient) promptAll(known object) int {
 	c.t.Helper()
 	list := c.list(protocol.MethodListPrompts, "prompts")
 	for _, p := range list {
@@ -413,7 +413,7 @@ func (c *ours) promptAll(known object) int {
 
 // listen opens a subscription of the modern era and waits until it is open. stop
 // ends it.
-func (c *ours) listen(filter object) (stop func()) {
+func (c *dragomanClient) listen(filter object) (stop func()) {
 	c.t.Helper()
 	ctx, cancel := context.WithCancel(c.t.Context())
 	ended := make(chan error, 1)
