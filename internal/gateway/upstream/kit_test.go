@@ -284,7 +284,7 @@ type legacyClient struct {
 	peer dragoman.Peer
 	last int64
 
-	mu    sync.Mutex
+	mu       sync.Mutex
 	received []string
 }
 
