@@ -18,18 +18,26 @@ import (
 
 // Log tests a log. open returns an empty one, which is closed by t.Cleanup.
 func Log(t *testing.T, open func(*testing.T) eventlog.Log) {
-	for _, test := range []struct {
-		name string
-		run  func(*testing.T, eventlog.Log)
-	}{
+	run(t, open, []promise[eventlog.Log]{
 		{"a stream is resumed behind a position, and with no other stream", resume},
 		{"an event is appended behind the expected position only", expect},
 		{"what a writer knows to be lost is a gap", loseEvents},
 		{"a dropped stream is unknown", drop},
 		{"of writers that expect one position one succeeds", compete},
 		{"streams are used by many goroutines", appendTogether},
-	} {
-		t.Run(test.name, func(t *testing.T) { test.run(t, open(t)) })
+	})
+}
+
+// A promise is one that an interface makes, by its name, and the test of it with an empty store.
+type promise[T any] struct {
+	name string
+	test func(*testing.T, T)
+}
+
+// run tests promises, each with a store of its own.
+func run[T any](t *testing.T, open func(*testing.T) T, promises []promise[T]) {
+	for _, p := range promises {
+		t.Run(p.name, func(t *testing.T) { p.test(t, open(t)) })
 	}
 }
 

@@ -12,17 +12,12 @@ import (
 
 // Records tests a store of records. open returns an empty one, which is closed by t.Cleanup.
 func Records(t *testing.T, open func(*testing.T) eventlog.Records) {
-	for _, test := range []struct {
-		name string
-		run  func(*testing.T, eventlog.Records)
-	}{
+	run(t, open, []promise[eventlog.Records]{
 		{"keys may be any text", anyKey},
 		{"records are their callers' own", ownRecords},
 		{"a write expects a revision", expectRevision},
 		{"of writers that expect one revision one succeeds", countTogether},
-	} {
-		t.Run(test.name, func(t *testing.T) { test.run(t, open(t)) })
-	}
+	})
 }
 
 // RecordsExpiry tests that records, an empty store, forgets them. sleep lets them become too old.
