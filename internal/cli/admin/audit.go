@@ -178,7 +178,7 @@ func describeRecord(r *audit.Record) string {
 	add("address", r.Address)
 	add("client", r.Client)
 	add("session", r.Session)
-	add("door", r.Transport)
+	add("transport", r.Transport)
 	number("code", int64(r.Code))
 	add("rule", r.Rule)
 	add("reason", r.Reason)

@@ -114,11 +114,11 @@ type Event struct {
 // itself somebody could use the session.
 type Caller struct {
 	Principal  string `json:"principal,omitempty"`
-	Credential string `json:"proof,omitempty"`
+	Credential string `json:"credential,omitempty"`
 	Address    string `json:"address,omitempty"`
 	Client     string `json:"client,omitempty"`
 	Session    string `json:"session,omitempty"`
-	Transport  string `json:"door,omitempty"`
+	Transport  string `json:"transport,omitempty"`
 }
 
 // CallerOf returns a caller as it is written down. It has nothing of the caller's headers.

@@ -62,8 +62,8 @@ func TestRecordHasAllOfAnEventAndNoSecrets(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := readLines(t, path)
-	want := `{"seq":2,"time":"2026-01-02T02:04:05.000006Z","event":"call","request":"r1","principal":"ada","proof":"bearer","address":"192.0.2.1","client":"cli",` +
-		`"session":"` + "SESSION" + `","door":"http","server":"files","method":"tools/call","name":"read","outcome":"error","code":-32602,"reason":"it said Bearer [redacted]",` +
+	want := `{"seq":2,"time":"2026-01-02T02:04:05.000006Z","event":"call","request":"r1","principal":"ada","credential":"bearer","address":"192.0.2.1","client":"cli",` +
+		`"session":"` + "SESSION" + `","transport":"http","server":"files","method":"tools/call","name":"read","outcome":"error","code":-32602,"reason":"it said Bearer [redacted]",` +
 		`"in":10,"out":20,"arguments":"{\"path\":\"/tmp\",\"password\":\"[redacted]\",\"nested\":[{\"api_key\":\"[redacted]\"}],\"json\":\"{\\\"token\\\":\\\"[redacted]\\\"}\",\"n\":1.50}","micros":1500,"prev":"`
 	got := records(t, path)
 	if s := got[1].Session; len(s) != 16 || !strings.HasPrefix(string(lines[1]), strings.Replace(want, "SESSION", s, 1)) {

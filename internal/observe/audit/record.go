@@ -2,6 +2,7 @@ package audit
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -74,11 +75,11 @@ func (e *Event) appendTo(dst []byte) []byte {
 	dst = appendText(append(dst, `,"event":`...), e.Kind)
 	dst = appendMember(dst, `,"request":`, e.Request)
 	dst = appendMember(dst, `,"principal":`, e.Principal)
-	dst = appendMember(dst, `,"proof":`, e.Credential)
+	dst = appendMember(dst, `,"credential":`, e.Credential)
 	dst = appendMember(dst, `,"address":`, e.Address)
 	dst = appendMember(dst, `,"client":`, e.Client)
 	dst = appendMember(dst, `,"session":`, e.Session)
-	dst = appendMember(dst, `,"door":`, e.Transport)
+	dst = appendMember(dst, `,"transport":`, e.Transport)
 	dst = appendMember(dst, `,"server":`, e.Server)
 	dst = appendMember(dst, `,"method":`, e.Method)
 	dst = appendMember(dst, `,"name":`, e.Name)
@@ -137,7 +138,12 @@ func parse(line []byte) (*Record, error) {
 	if hex.EncodeToString(sum[:]) != string(line[n+len(hashKey):len(line)-len(`"}`)]) {
 		return nil, errChanged
 	}
-	var r Record
+	var r struct {
+		Record
+		// Files written before version 0.1.0 have these names.
+		Proof string `json:"proof"`
+		Door  string `json:"door"`
+	}
 	var err error
 	if json.Unmarshal(line, &r) != nil || r.Seq == 0 || r.Kind == "" {
 		return nil, errNoRecord
@@ -150,7 +156,8 @@ func parse(line []byte) (*Record, error) {
 		return nil, errNoRecord
 	}
 	r.Duration = time.Duration(r.Micros) * time.Microsecond
-	return &r, nil
+	r.Credential, r.Transport = cmp.Or(r.Credential, r.Proof), cmp.Or(r.Transport, r.Door)
+	return &r.Record, nil
 }
 
 // at returns where the chain is with a record.

@@ -2,6 +2,7 @@ package audit
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
@@ -271,5 +272,35 @@ func flush(t testing.TB, l *Log, events int) {
 		if time.Now().After(limit) {
 			t.Fatal("it is not written")
 		}
+	}
+}
+
+func TestRecordsWithEarlierNamesAreReadAndVerified(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit.log")
+	l := reopen(t, path, nil)
+	e := call(1)
+	e.Credential, e.Transport = "token", "http"
+	l.Record(e)
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	lines := readLines(t, path)
+	last := string(lines[len(lines)-1])
+	earlier := strings.NewReplacer(`"credential":`, `"proof":`, `"transport":`, `"door":`).Replace(last)
+	if earlier == last {
+		t.Fatalf("the record is %s", last)
+	}
+	earlier = earlier[:strings.LastIndex(earlier, hashKey)]
+	lines[len(lines)-1] = fmt.Appendf(nil, "%s%s%x\"}\n", earlier, hashKey, sha256.Sum256([]byte(earlier)))
+	writeLines(t, path, lines...)
+	if err := os.Remove(path + ".head"); err != nil { // it has the hash of the record
+		t.Fatal(err)
+	}
+	if _, err := Verify(path); err != nil {
+		t.Error(err)
+	}
+	var got Caller
+	if err := Read(func(r *Record) bool { got = r.Caller; return true }, path); err != nil || got != e.Caller {
+		t.Errorf("the caller is %+v, %v", got, err)
 	}
 }
