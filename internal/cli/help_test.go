@@ -43,7 +43,7 @@ func TestEveryHelpBeginsWithExamples(t *testing.T) {
 	})
 }
 
-func TestTheManualHasAPageForeveryCommand(t *testing.T) {
+func TestTheManualHasAPageForEveryCommand(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	if err := writeManual(Root(), dir); err != nil {

@@ -185,7 +185,7 @@ func TestStopWaitsForTheWholeGroup(t *testing.T) {
 	}
 }
 
-func TestStopIsForeverybody(t *testing.T) {
+func TestStopIsForEverybody(t *testing.T) {
 	c := script(`echo ready; exec sleep 1000`)
 	c.Grace = 10 * time.Millisecond
 	p := launch(t, c)

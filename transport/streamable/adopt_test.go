@@ -131,7 +131,7 @@ func TestPain2_ManyRequestsAtOnceAdoptOnce(t *testing.T) {
 	}
 }
 
-func TestPain3_LostSessionIs404ForeveryMethod(t *testing.T) {
+func TestPain3_LostSessionIs404ForEveryMethod(t *testing.T) {
 	peertest.NoLeak(t)
 	h, store := newHotel(), newLedger()
 	first, stop := serve(t, &streamable.Server{Sessions: h, Store: store, Caller: byUser})
@@ -300,5 +300,45 @@ func TestB13_RecordedSessionIsDeletedOnceAndNobodyIsAsked(t *testing.T) {
 	wg.Wait()
 	if count[http.StatusNoContent] != 1 || count[http.StatusNotFound] != 7 || h.count() != 1 {
 		t.Errorf("eight DELETEs at once: %v; %d conversations", count, h.count())
+	}
+}
+
+// A slowLedger is one whose deletes wait.
+type slowLedger struct {
+	*ledger
+	deleting chan struct{} // gets a value when a delete begins
+	release  chan struct{}
+}
+
+func (l *slowLedger) Delete(ctx context.Context, id string, revision uint64) error {
+	l.deleting <- struct{}{}
+	<-l.release
+	return l.ledger.Delete(ctx, id, revision)
+}
+
+func TestSessionIsGoneAsSoonAsItIsDeleted(t *testing.T) {
+	l := &slowLedger{newLedger(), make(chan struct{}, 3), make(chan struct{})}
+	site, _ := serve(t, &streamable.Server{Sessions: newHotel(), Store: l})
+	v := site.hello(protocol.LatestLegacy)
+	deleted := make(chan int, 1)
+	go func() { deleted <- v.do(t.Context(), http.MethodDelete, "").StatusCode }() // ends with release
+	<-l.deleting
+	statuses := make(chan int, 2)
+	for _, method := range []string{http.MethodDelete, http.MethodPost} {
+		go func() { statuses <- v.do(t.Context(), method, listTools).StatusCode }() // ends with its response
+	}
+	for range cap(statuses) {
+		select {
+		case status := <-statuses:
+			if status != http.StatusNotFound {
+				t.Errorf("a request while the record is being deleted gets %d", status)
+			}
+		case <-l.deleting:
+			t.Error("the record is deleted twice")
+		}
+	}
+	close(l.release)
+	if status := <-deleted; status != http.StatusNoContent {
+		t.Errorf("the first DELETE: %d", status)
 	}
 }

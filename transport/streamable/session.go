@@ -184,15 +184,6 @@ func (ss *session) endHere(reason error, forget bool) bool {
 	}
 	names := slices.Clone(ss.order)
 	ss.mu.Unlock()
-	ss.server.mu.Lock()
-	if ss.server.sessions[ss.id] == ss {
-		delete(ss.server.sessions, ss.id)
-	}
-	if ss.reserved {
-		ss.server.opening--
-		ss.reserved = false
-	}
-	ss.server.mu.Unlock()
 	reason = dragoman.Closed(reason)
 	ss.cancel(reason)
 	ss.questions.End(reason)
@@ -202,7 +193,18 @@ func (ss *session) endHere(reason error, forget bool) bool {
 	for _, ctx := range open {
 		ctx.cancel(reason)
 	}
+	// The session stays known until its record is gone: otherwise another request could continue it
+	// from the record.
 	ss.recorder.Load().Close(forget)
+	ss.server.mu.Lock()
+	if ss.server.sessions[ss.id] == ss {
+		delete(ss.server.sessions, ss.id)
+	}
+	if ss.reserved {
+		ss.server.opening--
+		ss.reserved = false
+	}
+	ss.server.mu.Unlock()
 	if forget {
 		ss.dropStreams(append(names, backgroundName))
 	}

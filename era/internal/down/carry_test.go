@@ -304,11 +304,11 @@ func TestQuestionInTheSessionOfOurOwnIsLeftToOthersUnlessARequestOfOursWaitsForI
 		if len(answered) > 0 {
 			t.Fatalf("the server was answered %s", <-answered)
 		}
-		if got := fmt.Sprint(list(protocol.MethodListPrompts)["got"]); !strings.Contains(got, "nobody to ask") {
+		if got := fmt.Sprint(list(protocol.MethodListPrompts)["got"]); !strings.Contains(got, "no client can answer") {
 			t.Errorf("the server was answered %s", got)
 		}
 		resp, err := r.s.Main().Call(t.Context(), r.request(protocol.MethodCallTool, canAll, callParams("x", nil)), nil)
-		if err != nil || !strings.Contains(said(t, complete(t, resp)), "nobody to ask") {
+		if err != nil || !strings.Contains(said(t, complete(t, resp)), "no client can answer") {
 			t.Errorf("a tool that asks: %v, %v", resp, err)
 		}
 	})

@@ -216,7 +216,7 @@ func TestBadQuestionsAreTheServersFault(t *testing.T) {
 		`{"inputRequests":[]}`: "cannot be read",
 		`{"inputRequests":{"k":{"method":"tools/list"}}}`:             "not a question",
 		`{"inputRequests":{"k":{"method":"roots/list","params":[]}}}`: "cannot be read",
-		`{"inputRequests":{` + strings.Join(many, ",") + `}}`:         "65 questions at once",
+		`{"inputRequests":{` + strings.Join(many, ",") + `}}`:         "65 input requests together",
 	} {
 		result = `{"resultType":"input_required"` + strings.Replace(result, "{", ",", 1)
 		result = strings.Replace(result, ",}", "}", 1)

@@ -288,7 +288,7 @@ func TestFailuresAreToldApart(t *testing.T) {
 	}
 }
 
-func TestMetadataIsTheSameForeveryPath(t *testing.T) {
+func TestMetadataIsTheSameForEveryPath(t *testing.T) {
 	p := New(&Options{Issuers: []string{"https://login.example.com"}, Scopes: []string{"mcp"}, URL: "https://gw.example.com"}, often, nil)
 	for path, want := range map[string]string{
 		"":               "https://gw.example.com",

@@ -117,7 +117,7 @@ func TestAServerThatWantsASignInAnswersAtOnceAndIsUsedAfterIt(t *testing.T) {
 
 // Where no browser can be opened it is a code, unless a browser is configured. That of a
 // sign-in for everybody is for the owner: a caller could sign everybody in as somebody else.
-func TestTheCodeOfASignInForeverybodyIsToldToNoCaller(t *testing.T) {
+func TestTheCodeOfASignInForEverybodyIsToldToNoCaller(t *testing.T) {
 	for grant, byCode := range map[string]bool{"": true, "browser": false, "device-code": true} {
 		told := make(chan oauth.Prompt, 1)
 		s := protect(t, config.ServerAuth{Grant: grant}, SignInOptions{

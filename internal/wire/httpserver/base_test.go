@@ -339,7 +339,7 @@ func TestS61_PanicIsLoggedAndAnswered(t *testing.T) {
 			t.Errorf("%d %s", resp.StatusCode, text)
 		}
 		log := w.log.String()
-		if !strings.Contains(log, "level=ERROR") || !strings.Contains(log, "ouch") || !strings.Contains(log, "endpoint_test.go") {
+		if !strings.Contains(log, "level=ERROR") || !strings.Contains(log, "ouch") || !strings.Contains(log, "base_test.go") {
 			t.Errorf("the log is\n%s", log)
 		}
 		conn := w.send("GET /begun HTTP/1.1\nHost: localhost\n\n")

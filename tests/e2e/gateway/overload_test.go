@@ -228,7 +228,7 @@ func waited(t *testing.T, g *gatewaytest.Gateway) {
 	least, most := time.Hour, time.Duration(0)
 	for line := range strings.Lines(g.Stderr()) {
 		_, rest, ok := strings.Cut(line, " took=")
-		if took, _, _ := strings.Cut(rest, " "); ok && strings.Contains(line, "in progress") {
+		if took, _, _ := strings.Cut(rest, " "); ok && strings.Contains(line, "in flight") {
 			d, err := time.ParseDuration(took)
 			if err != nil {
 				t.Fatal(err)
