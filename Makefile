@@ -169,10 +169,10 @@ lint-format:
 	if [ -n "$$files" ]; then printf 'make lint: run gofmt -s -w on\n%s\n' "$$files" >&2; exit 1; fi
 
 # What go vet and staticcheck find, golangci-lint finds too. It needs our packages compiled,
-# and finds those that tests have compiled with the same flags.
+# and finds those that tests have compiled with the same flags. It waits for another checkout's run.
 lint-modules:
 	@set -e; export CGO_ENABLED=0 $(TESTENV); for m in $(MODULES); do \
-		($(call tool,golangci-lint,$$m) run); \
+		($(call tool,golangci-lint,$$m) run --allow-serial-runners); \
 	done
 
 # All is type-checked for every platform, tests too; vet looks at those packages on Windows of
